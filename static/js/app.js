@@ -132,6 +132,11 @@
     if (target.id === "main" && elt.matches("[hx-trigger^=load]") && !elt.isConnected) detail.shouldSwap = false;
   });
 
+  /* A row's page gets its address also where the list was loaded again meanwhile: a row that is gone asks for none. */
+  document.addEventListener("htmx:beforeRequest", ({ detail: { elt, target, etc } }) => {
+    if (target.id === "main" && elt.matches("#results .item")) etc.push ??= "true";
+  });
+
   document.addEventListener("htmx:afterSwap", (event) => {
     restorePlace();
     const target = event.detail.target;

@@ -21,8 +21,8 @@ from tests.agents.conftest import RESULTS, Steps
 from tests.agents.programs import NEWEST, PROGRAMS, Home, Program, install
 from tests.agents.scripted_model import ASKED, CHINESE, FAILS, FIRST, FIXED, KNOWN, QUERY, SECOND, STEERING, THIRD
 from tests.support.chat_server import ChatServer
-from tests.support.installation import ROOT, Installation, wait_until
-from tests.support.patience import ANSWER_S, PROCESSES_S
+from tests.support.installation import ROOT, Installation
+from tests.support.patience import ANSWER_S, PROCESSES_S, wait_until
 from tests.unit.importers.helpers import write_lines
 
 pytestmark = [

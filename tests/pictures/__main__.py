@@ -21,7 +21,8 @@ from tests.pictures.pages import QUESTION, Shot, ask, shots_of
 from tests.pictures.sheets import SIZES, save_sheet, save_small, write_index
 from tests.pictures.visitors import EDITS, GUIDE, NEWCOMER, OWNER, PASSWORD, SESSION, WELL
 from tests.support.chat_server import Script, running_chat_server, says
-from tests.support.installation import ROOT, Installation, running_installation, wait_until
+from tests.support.installation import ROOT, Installation, running_installation
+from tests.support.patience import wait_until
 from tests.surfaces.browser import ARGUMENTS, SETTLED, chromium_path
 
 IMAGES, PAGES = ROOT / "docs/images", ROOT / "docs/images/pages"

@@ -18,7 +18,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -32,6 +32,7 @@ from convmemory.core.postgres import embedded
 from convmemory.core.postgres.layout import OVER_ALL
 from convmemory.core.postgres.locks import AdvisoryLock
 from convmemory.core.postgres.logins import ROLES
+from tests.support.patience import wait_until
 from tests.support.prepared_folder import copy_prepared_folder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -299,13 +300,6 @@ def conversation(number: int) -> dict[str, object]:
         messages.append({"role": "user", "content": f"What does {name} say of {words[0]}?"})
         messages.append({"role": "assistant", "content": f"In {name} stands {words[1]}. It ends with {words[2]}."})
     return {"title": f"Notes {number}", "source_id": f"notes-{number}", "messages": messages}
-
-
-def wait_until(done: Callable[[], object], what: str, timeout_s: float = START_TIMEOUT_S) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not done():
-        assert time.monotonic() < deadline, f"no sign of {what} within {timeout_s:g} s"
-        time.sleep(0.2)
 
 
 def free_port() -> int:

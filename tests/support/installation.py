@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +17,7 @@ from pathlib import Path
 import psutil
 
 from tests.support.fleet import free_port
+from tests.support.patience import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 START_TIMEOUT_S, STOP_TIMEOUT_S = 180, 20
@@ -189,10 +190,3 @@ def running_installation(folder: Path, settings: Mapping[str, str]) -> Iterator[
         raise
     finally:
         installation.stop()
-
-
-def wait_until(done: Callable[[], object], what: str, timeout_s: float, pause_s: float = 0.25) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not done():
-        assert time.monotonic() < deadline, f"no sign of {what} within {timeout_s:g} s"
-        time.sleep(pause_s)

@@ -10,7 +10,8 @@ from typing import Any
 import boto3
 import httpx2
 
-from tests.support.fleet import free_port, wait_until
+from tests.support.fleet import free_port
+from tests.support.patience import wait_until
 
 BUCKET = "backups"
 

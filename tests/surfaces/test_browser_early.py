@@ -1,5 +1,6 @@
 """Check input before the scripts and answers after something newer in a real browser."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -148,6 +149,19 @@ def search_while_list_is_loaded_again(page: Page) -> None:
     expect(page.locator(".hit").first).to_contain_text("sourdough starter alive")
 
 
+def open_row_while_list_is_loaded_again(page: Page) -> None:
+    page.goto("/import")
+    row = page.locator("#results .item", has_text="Invoices")
+    address = str(row.get_attribute("href"))
+    with held(page, lambda url: url.endswith(address)):
+        row.click()
+        with page.expect_response("**/search*"):
+            page.evaluate("document.dispatchEvent(new Event('convmemory:changed'))")
+        expect(page.locator("#results .item.htmx-request")).to_have_count(0)
+    expect(page.get_by_role("heading", level=1)).to_have_text("Invoices")
+    expect(page).to_have_url(re.compile(f"{re.escape(address)}$"))
+
+
 def rename_and_open_another(page: Page, conversation: Conversation) -> None:
     page.goto(f"/conversations/{conversation.pk}")
     heading = page.get_by_role("heading", level=1)
@@ -214,6 +228,7 @@ def test_late_answers_replace_nothing_newer(visit: Callable[..., None], conversa
     def steps(page: Page) -> None:
         search_before_list_comes(page)
         search_while_list_is_loaded_again(page)
+        open_row_while_list_is_loaded_again(page)
         rename_and_open_another(page, conversation)
         press_star_twice(page)
         open_filters_during_search(page, conversation)

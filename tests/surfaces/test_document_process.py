@@ -1,6 +1,7 @@
 """Documents as a worker reads them: in a real child process, which has limits and is told no secret."""
 
 import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,8 @@ from convmemory.documents import drawing, library, tasks
 from convmemory.documents.models import Document
 from tests.factories import make_user
 from tests.support.documents import GUIDE, pdf_of, upload
-from tests.support.fleet import wait_until
 from tests.support.full_disk import files_end_at
-from tests.support.patience import PROCESSES_S
+from tests.support.patience import PROCESSES_S, wait_until
 from tests.support.slow_files import slow_pdf
 from tests.support.worker import running_worker
 
@@ -31,6 +31,22 @@ pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 def owner(settings: Settings, tmp_path: Path) -> User:
     settings.MEDIA_ROOT = tmp_path / "media"
     return make_user("ada")
+
+
+@pytest.fixture
+def suspend() -> Iterator[Callable[[str], None]]:
+    """Suspends processes of documents; they are killed after the test: one that is stopped outlives its worker."""
+    stopped: list[psutil.Process] = []
+
+    def suspend(module: str) -> None:
+        for child in reading(module):
+            child.suspend()
+            stopped.append(child)
+
+    yield suspend
+    for child in stopped:
+        with suppress(psutil.NoSuchProcess):
+            child.kill()
 
 
 def test_worker_reads_uploaded_pdf(owner: User) -> None:
@@ -73,7 +89,7 @@ def test_reading_without_progress_names_setting(
 
 
 def test_hanging_document_of_one_owner_does_not_keep_anothers_from_being_read(
-    owner: User, tmp_path: Path, settings: Settings
+    owner: User, tmp_path: Path, settings: Settings, suspend: Callable[[str], None]
 ) -> None:
     bob = make_user("bob")
     hanging = [upload(owner, slow_pdf(texts=40 + number), f"{number}.pdf") for number in range(3)]
@@ -82,8 +98,7 @@ def test_hanging_document_of_one_owner_does_not_keep_anothers_from_being_read(
     variables = {"WORKERS": "3", "MEDIA_ROOT": str(settings.MEDIA_ROOT), "DOCUMENT_STALL_S": "3600"}
     with running_worker(variables, tmp_path / "worker.log"):
         wait_until(lambda: reading(), "the first document", PROCESSES_S)
-        for child in reading():
-            child.suspend()  # it hangs from now on, however fast the machine is
+        suspend("converting")  # it hangs from now on, however fast the machine is
         small = upload(bob, GUIDE)
         tasks.enqueue_document(archive_id=bob.pk, document_id=small.pk)
         wait_until(lambda: Document.objects.get(pk=small.pk).status == "ready", "the other's document", PROCESSES_S)
@@ -92,7 +107,7 @@ def test_hanging_document_of_one_owner_does_not_keep_anothers_from_being_read(
 
 
 def test_pages_that_one_person_hangs_in_eight_spaces_do_not_delay_anothers_document(
-    owner: User, tmp_path: Path, settings: Settings
+    owner: User, tmp_path: Path, settings: Settings, suspend: Callable[[str], None]
 ) -> None:
     bob, spaces = make_user("bob"), [create_space(person=owner, name=f"Room {number}") for number in range(8)]
     hanging = [upload(space, slow_pdf(), "slow.pdf") for space in spaces]
@@ -112,8 +127,7 @@ def test_pages_that_one_person_hangs_in_eight_spaces_do_not_delay_anothers_docum
             with acting_for(document.archive_id, person_id=owner.pk):
                 tasks.enqueue_drawing(archive_id=document.archive_id, document_id=document.pk, page=1)
         wait_until(lambda: reading("draw_child"), "the first page", PROCESSES_S)
-        for child in reading("draw_child"):
-            child.suspend()  # it hangs from now on, however fast the machine is
+        suspend("draw_child")  # it hangs from now on, however fast the machine is
         busy = [wait_of_bob(number) for number in (4, 5, 6)]
         assert len(reading("draw_child")) == 1
     assert min(busy) < 3 * max(quiet), (busy, quiet)

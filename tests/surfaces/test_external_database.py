@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
@@ -40,13 +40,32 @@ print(seen)
 class External:
     """A database of the tests' server, used by its address like an operator's own database."""
 
-    def __init__(self, folder: Path, host: str, commands: ForkedCommands) -> None:
-        self.folder, self.host, self.commands = folder, host, commands
-        self.settings = {"DATABASE_URL": f"postgres://{NAME}@{quote(host, safe='')}:{configuration.PORT}/{NAME}"}
+    def __init__(self, folder: Path, host: str, commands: ForkedCommands, name: str = NAME) -> None:
+        self.folder, self.host, self.commands, self.name = folder, host, commands, name
+        self.settings = {"DATABASE_URL": f"postgres://{NAME}@{quote(host, safe='')}:{configuration.PORT}/{name}"}
 
-    def as_superuser(self, statements: str, database: str = NAME) -> None:
+    def as_superuser(self, statements: str, database: str = "") -> None:
+        database = database or self.name
         with psycopg.connect(host=self.host, user=configuration.SUPERUSER, dbname=database, autocommit=True) as link:
             link.execute(statements.encode())
+
+    @contextmanager
+    def created(self) -> Iterator[None]:
+        """Have the database, empty but for the extension, for the block."""
+        try:
+            self.as_superuser(f"CREATE DATABASE {self.name} OWNER {NAME}", "postgres")
+            self.as_superuser("CREATE EXTENSION vector")
+            yield
+        finally:
+            self.drop()
+
+    def drop(self) -> None:
+        self.as_superuser(f"DROP DATABASE IF EXISTS {self.name} WITH (FORCE)", "postgres")
+
+    def take_tables(self, of: str) -> None:
+        """Become a copy of another database."""
+        self.drop()
+        self.as_superuser(f"CREATE DATABASE {self.name} TEMPLATE {of} OWNER {NAME}", "postgres")
 
     def run(self, *arguments: str, codes: tuple[int, ...] = (0,), given: str = "") -> str:
         outside = {name: value for name, value in os.environ.items() if not name.startswith("DATABASE_")}
@@ -60,31 +79,46 @@ class External:
         return {finding["id"] for finding in report["findings"] if finding["id"].startswith("database.")}
 
 
-@pytest.fixture
-def external(tmp_path: Path) -> Iterator[External]:
+@pytest.fixture(scope="module")
+def host() -> Iterator[str]:
+    """The address of a server with a role that is no superuser."""
     if not connection.settings_dict["EMBEDDED_PATH"]:
         pytest.skip("Roles and databases are made on the tests' own server.")
+    host = str(embedded.join(connection.settings_dict["EMBEDDED_PATH"], FAST_OPTIONS))
+    with psycopg.connect(host=host, user=configuration.SUPERUSER, dbname="postgres", autocommit=True) as link:
+        link.execute(f"CREATE ROLE {NAME} LOGIN NOSUPERUSER".encode())
+        yield host
+        link.execute(f"DROP ROLE {NAME}".encode())
+
+
+@pytest.fixture(scope="module")
+def migrated(host: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The name of a database whose tables that role has made: `migrate` takes ten seconds, a copy none."""
     with closing(ForkedCommands()) as commands:
-        host = embedded.join(connection.settings_dict["EMBEDDED_PATH"], FAST_OPTIONS)
-        found = External(tmp_path, str(host), commands)
-        found.as_superuser(f"CREATE ROLE {NAME} LOGIN NOSUPERUSER", "postgres")
-        try:
-            found.as_superuser(f"CREATE DATABASE {NAME} OWNER {NAME}", "postgres")
-            found.as_superuser("CREATE EXTENSION vector")
-            yield found
-        finally:
-            found.as_superuser(f"DROP DATABASE IF EXISTS {NAME} WITH (FORCE)", "postgres")
-            found.as_superuser(f"DROP ROLE {NAME}", "postgres")
+        made = External(tmp_path_factory.mktemp("migrated"), host, commands, f"{NAME}_migrated")
+        with made.created():
+            made.run("migrate", "--verbosity", "0")
+            yield made.name
 
 
-def test_external_database_works_before_and_after_setup_roles(external: External, tmp_path: Path) -> None:
+@pytest.fixture
+def external(host: str, tmp_path: Path) -> Iterator[External]:
+    with closing(ForkedCommands()) as commands:
+        external = External(tmp_path, host, commands)
+        with external.created():
+            yield external
+
+
+def test_external_database_works_before_and_after_setup_roles(
+    external: External, migrated: str, tmp_path: Path
+) -> None:
     for command in ("import_conversations talk.jsonl --user ada", "mcp --user ada", "worker", "reembed", "setup_roles"):
         said = external.run(*command.split(), codes=(1,))
         assert (
             said.removeprefix("CommandError: ")
             == "The database lacks tables of this version: run `manage.py migrate`.\n"
         )
-    external.run("migrate", "--verbosity", "0")
+    external.take_tables(migrated)
     key = external.run("create_api_key", "ada", "--create").split()[-1]
     talk = tmp_path / "talk.jsonl"
     talk.write_text(TALK)
@@ -134,9 +168,11 @@ with maintenance():
 """
 
 
-def test_documented_backup_and_restore_keep_erasure_and_waiting_upload(external: External, tmp_path: Path) -> None:
+def test_documented_backup_and_restore_keep_erasure_and_waiting_upload(
+    external: External, migrated: str, tmp_path: Path
+) -> None:
     """Follows docs/deployment.md, with the programs of the tests' server and files in a folder."""
-    external.run("migrate", "--verbosity", "0")
+    external.take_tables(migrated)
     (tmp_path / "talk.jsonl").write_text(TALK)
     for name in ("ada", "bob"):
         external.run("create_user", name, given="a quick brown fox\n")
@@ -153,7 +189,7 @@ def test_documented_backup_and_restore_keep_erasure_and_waiting_upload(external:
     external.run("erase_user", "bob", "--yes")
     (tmp_path / "ledger").write_text(external.run("erasures"))
 
-    external.as_superuser(f"DROP DATABASE {NAME} WITH (FORCE)", "postgres")
+    external.drop()
     external.as_superuser(f"CREATE DATABASE {NAME} OWNER {NAME}", "postgres")
     external.as_superuser("CREATE EXTENSION vector")
     shutil.rmtree(external.folder / "var" / "imports")

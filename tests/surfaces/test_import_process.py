@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -35,7 +34,7 @@ from convmemory.core.processes import child_process
 from convmemory.core.processes.child_process import Ending
 from tests.factories import make_user
 from tests.support.importing import let_children_in, uploads
-from tests.support.patience import ANSWER_S, PROCESSES_S
+from tests.support.patience import ANSWER_S, wait_until
 from tests.support.queue import drop_all
 from tests.support.site import running_site
 from tests.support.web_process import database_environment
@@ -295,10 +294,3 @@ def is_of_imports(process: psutil.Process | None) -> bool:
     with suppress(psutil.NoSuchProcess):  # others that this one has started end when they like
         return process is not None and "convmemory.conversations.importing.child" in process.cmdline()
     return False
-
-
-def wait_until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PROCESSES_S
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

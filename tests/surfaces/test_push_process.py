@@ -3,8 +3,6 @@
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +17,22 @@ from convmemory.conversations.importing.models import Import, KeptUpload
 from convmemory.conversations.models import Conversation, Message
 from tests.factories import make_user
 from tests.support.importing import let_children_in
-from tests.support.patience import PROCESSES_S
+from tests.support.patience import wait_until
 from tests.support.site import running_site
 from tests.support.worker import running_worker
 from tests.unit.importers.helpers import user_line, write_lines
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
-FILES, BATCH = 250, 50
+FILES, BATCH = 50, 10
+CLIENT = f"""
+import sys
+from convmemory.push import packing
+from convmemory.push.__main__ import main
+
+packing.MAX_FILES = {BATCH}
+sys.exit(main())
+"""
 
 
 @pytest.fixture
@@ -38,7 +44,7 @@ def owner(monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path) -> Use
 
 def client(home: Path, address: str, key: str, *options: str) -> "subprocess.Popen[bytes]":
     environment = {"PATH": os.environ["PATH"], "CONVMEMORY_KEY": key, "CONVMEMORY_SERVER": address}
-    command = [sys.executable, "-m", "convmemory.push", *options, "--yes", "--home", str(home)]
+    command = [sys.executable, "-c", CLIENT, *options, "--yes", "--home", str(home)]
     return subprocess.Popen(command, cwd=django_settings.BASE_DIR, env=environment)
 
 
@@ -76,10 +82,3 @@ def test_push_killed_midway_resumes_without_resending_and_fills_space(owner: Use
         == FILES
     )
     assert {row.report["total"]["unchanged"] for row in own if row.report} == {0}
-
-
-def wait_until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PROCESSES_S
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

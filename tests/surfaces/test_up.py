@@ -24,8 +24,7 @@ import convmemory
 from convmemory.ops.management.commands.up import DATABASE_STOP_TIMEOUT_S
 from convmemory.ops.privacy.backup import verify
 from convmemory.ops.runtime.supervisor import KILL_TIMEOUT_S, Supervisor
-from tests.support.installation import wait_until
-from tests.support.patience import PROCESSES_S
+from tests.support.patience import PROCESSES_S, wait_until
 from tests.support.prepared_folder import copy_prepared_folder
 
 pytestmark = pytest.mark.slow

@@ -3,8 +3,7 @@
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from convmemory.conversations.models import Message
 from search.searching import SearchQuery, search
 from tests.factories import make_user
 from tests.support.importing import let_children_in
-from tests.support.patience import PROCESSES_S
+from tests.support.patience import wait_until
 from tests.support.web_process import database_environment
 from tests.support.worker import running_worker
 from tests.unit.importers.helpers import assistant_line, user_line, write_lines
@@ -67,10 +66,3 @@ def test_line_that_is_appended_is_found(owner: User, tmp_path: Path) -> None:
 
 def found(owner: User, text: str) -> Any:
     return search(caller=Caller.of(owner), query=SearchQuery(text=text)).hits
-
-
-def wait_until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PROCESSES_S
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import httpx2
 
-from tests.support.installation import wait_until
+from tests.support.patience import wait_until
 
 TIMEOUT_S = 30.0
 SEARCH_PAUSE_S, CHAT_PAUSE_S, IMPORT_PAUSE_S, DOCUMENT_PAUSE_S = 0.25, 4.0, 5.0, 4.0

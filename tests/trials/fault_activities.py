@@ -21,7 +21,8 @@ from typing import Any, Protocol
 import httpx2
 
 from tests.support.chat_server import ChatServer, Hold, Say, Script
-from tests.support.installation import ROOT, Installation, wait_until
+from tests.support.installation import ROOT, Installation
+from tests.support.patience import wait_until
 from tests.support.raw_http import connect, head
 from tests.support.stored_state import StoredState
 from tests.support.tiny_bert import write_tiny_bert

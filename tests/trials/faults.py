@@ -27,7 +27,8 @@ import psutil
 import psycopg
 
 from tests.support.chat_server import running_chat_server
-from tests.support.installation import ROOT, Installation, wait_until
+from tests.support.installation import ROOT, Installation
+from tests.support.patience import wait_until
 from tests.support.stored_state import StoredState
 from tests.support.tiny_bert import write_tiny_bert
 from tests.trials.fault_activities import ACTIVITIES, MARKER, Activity, Scene, cancel_building

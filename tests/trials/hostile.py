@@ -27,7 +27,8 @@ from statistics import median, quantiles
 import httpx2
 
 from tests.support.chat_server import running_chat_server
-from tests.support.installation import ROOT, Installation, Memory, running_installation, wait_until
+from tests.support.installation import ROOT, Installation, Memory, running_installation
+from tests.support.patience import wait_until
 from tests.trials.bystander import Bystander, Sample
 from tests.trials.hostile_attacks import share_page, sign_in
 

@@ -25,7 +25,8 @@ from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
 
-from tests.support.fleet import STATE, TURNS_PER_CONVERSATION, TWICE, WORDS, Fleet, conversation, wait_until
+from tests.support.fleet import STATE, TURNS_PER_CONVERSATION, TWICE, WORDS, Fleet, conversation
+from tests.support.patience import wait_until
 from tests.trials.hostile import p95
 
 PEOPLE = 8

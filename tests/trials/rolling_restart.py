@@ -26,7 +26,8 @@ from statistics import quantiles
 import httpx2
 
 from tests.support.chat_server import Pause, Say, Script, running_chat_server
-from tests.support.fleet import ROOT, Fleet, conversation, fleet, free_port, wait_until
+from tests.support.fleet import ROOT, Fleet, conversation, fleet, free_port
+from tests.support.patience import wait_until
 
 REQUESTS_PER_S = 20
 STREAMS = 8

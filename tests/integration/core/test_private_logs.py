@@ -46,7 +46,7 @@ from convmemory.ops.runtime.instance import web_command
 from search.models import SourceIndex
 from tests.conftest import FAST_OPTIONS
 from tests.factories import exchange, make_conversation, make_user, source_id
-from tests.support.installation import wait_until
+from tests.support.patience import wait_until
 from tests.support.web_process import web_process
 
 MARKER = "zebrafinch"

@@ -30,8 +30,8 @@ from convmemory.core.queue.fair_queue import enqueue, enqueue_for
 from convmemory.ops.doctor.database_area import check_logins, check_policies, check_validity
 from convmemory.ops.management.commands import setup_roles
 from tests.factories import add_member, exchange, make_conversation, make_user
-from tests.support.installation import wait_until
 from tests.support.own_logins import own_logins
+from tests.support.patience import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -6,7 +6,7 @@ import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,6 +27,7 @@ from convmemory.push.rules import Rules
 from convmemory.push.stores import SessionStore, existing_stores, known_stores
 from tests.factories import make_user
 from tests.support.agent_databases import make
+from tests.support.patience import wait_until
 from tests.unit.importers.helpers import FIXTURES, assistant_line, user_line, write_lines
 
 pytestmark = pytest.mark.django_db
@@ -205,14 +206,6 @@ def test_lines_written_before_watch_begins_are_imported(home: Path, monkeypatch:
     stores = [store for store in known_stores(home=home) if store.agent == "claude-code"]
     watch_stores(caller=Caller.of(make_user()), stores=stores, stop=stop, on_synced=lambda _: None)
     assert counts == [3]
-
-
-def wait_until(holds: Callable[[], bool], tries: int = 600) -> None:
-    for _ in range(tries):
-        if holds():
-            return
-        time.sleep(0.1)
-    raise AssertionError("it did not come in")
 
 
 def test_missing_place_has_no_files() -> None:

@@ -1,8 +1,6 @@
 """Signals to a real worker in the middle of embedding: `kill -9` of it, SIGTERM to all of its processes."""
 
-import time
 from collections import deque
-from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -20,6 +18,7 @@ from memory.tasks import enqueue_embed, sweep
 from search.models import Passage
 from tests.factories import caller_for, exchange, make_conversation, make_user
 from tests.support.openai_server import FakeEndpoint, Fault, running_endpoint
+from tests.support.patience import wait_until
 from tests.support.queue import drop_all
 from tests.support.worker import running_worker
 
@@ -42,13 +41,6 @@ def embedding_worker(
         "WORKERS": "1",
     }
     return running_worker(variables, log, longest_task_s=longest_task_s)
-
-
-def wait_until(done: Callable[[], bool], log: Path) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not done():
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.05)
 
 
 def statuses() -> set[str]:
@@ -80,7 +72,7 @@ def test_messages_of_killed_worker_are_completed_after_sweep(ids: list[int], tmp
     with running_endpoint(faults=deque([Fault(delay_s=TIMEOUT_S)])) as endpoint:
         enqueue(ids)
         with embedding_worker(endpoint, log):
-            wait_until(lambda: statuses() == {"processing"}, log)
+            wait_until(lambda: statuses() == {"processing"}, log=log)
         assert statuses() == {"processing"}
         assert not Passage.objects.exists()
         drop_all()  # the lost task does not come back: the sweep alone must find the work
@@ -89,7 +81,7 @@ def test_messages_of_killed_worker_are_completed_after_sweep(ids: list[int], tmp
         assert sweep() == {"enqueued": 6, "given_up": 0}
 
     with running_endpoint() as endpoint, embedding_worker(endpoint, log):
-        wait_until(lambda: not statuses() & {"pending", "processing"}, log)
+        wait_until(lambda: not statuses() & {"pending", "processing"}, log=log)
     assert statuses() == {"completed"}
     assert set(MessageEmbedding.objects.values_list("error", flat=True)) == {""}
     assert Passage.objects.values("element_id", "part_index", "start").distinct().count() == Passage.objects.count() > 0
@@ -100,7 +92,7 @@ def test_worker_whose_processes_all_get_sigterm_completes_its_task_and_ends(ids:
     log = tmp_path / "worker.log"
     with running_endpoint(faults=deque([Fault(delay_s=2)])) as endpoint, embedding_worker(endpoint, log) as worker:
         enqueue(ids)
-        wait_until(lambda: statuses() == {"processing"}, log)
+        wait_until(lambda: statuses() == {"processing"}, log=log)
         for process in [*worker.children(recursive=True), worker]:
             process.terminate()
         worker.wait(timeout=TIMEOUT_S)
@@ -114,11 +106,11 @@ def test_process_that_does_not_react_is_replaced_after_its_time(ids: list[int], 
         enqueue(ids)
         # Three seconds are longer than a busy machine needs until it is connected.
         with embedding_worker(endpoint, log, longest_task_s=3) as worker:
-            wait_until(lambda: bool(connected(worker, endpoint)), log)
+            wait_until(lambda: bool(connected(worker, endpoint)), log=log)
             [stuck] = connected(worker, endpoint)
             stuck.suspend()
-            wait_until(lambda: not stuck.is_running() or stuck.status() == psutil.STATUS_ZOMBIE, log)
-            wait_until(lambda: "after timeout" in log.read_text(), log)  # written after the process has ended
+            wait_until(lambda: not stuck.is_running() or stuck.status() == psutil.STATUS_ZOMBIE, log=log)
+            wait_until(lambda: "after timeout" in log.read_text(), log=log)  # written after the process has ended
 
 
 def connected(worker: psutil.Process, endpoint: FakeEndpoint) -> list[psutil.Process]:

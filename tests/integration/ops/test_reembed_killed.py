@@ -4,8 +4,7 @@ import os
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from search.models import ItemEmbedding
 from search.searching import SearchQuery, search
 from search.vectors.locking import derivation_lock
 from tests.factories import exchange, make_conversation, make_user, source_id
+from tests.support.patience import wait_until
 from tests.support.tiny_bert import write_tiny_bert
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
@@ -93,13 +93,6 @@ def start(model: str, tmp_path: Path) -> "subprocess.Popen[bytes]":
         )
 
 
-def wait_until(done: Callable[[], bool], tmp_path: Path) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not done():
-        assert time.monotonic() < deadline, (tmp_path / "log").read_text()
-        time.sleep(0.02)
-
-
 def built_rows() -> set[int]:
     return set(ItemEmbedding.objects.filter(space__is_building=True).values_list("pk", flat=True))
 
@@ -107,11 +100,11 @@ def built_rows() -> set[int]:
 def kill(process: "subprocess.Popen[bytes]", tmp_path: Path) -> None:
     """Kills the command alone; its workers must find out by themselves."""
     parent = psutil.Process(process.pid)
-    wait_until(lambda: len(parent.children()) >= 2, tmp_path)
+    wait_until(lambda: len(parent.children()) >= 2, log=tmp_path / "log")
     children = parent.children(recursive=True)
     process.kill()
     process.wait()
-    wait_until(lambda: not any(child.is_running() for child in children), tmp_path)
+    wait_until(lambda: not any(child.is_running() for child in children), log=tmp_path / "log")
 
 
 @pytest.mark.skipif("DATABASE_URL" in os.environ, reason="the commands need the embedded test server's socket")
@@ -131,7 +124,7 @@ def test_reembed_killed_twice_resumes_and_each_search_uses_one_space(model: str,
             assert others.enter_context(derivation_lock(source_id(conversation), AdvisoryLock.BUILDING))
         for _ in range(2):
             process = start(model, tmp_path)
-            wait_until(lambda: bool(built_rows()), tmp_path)
+            wait_until(lambda: bool(built_rows()), log=tmp_path / "log")
             kill(process, tmp_path)
             assert kept <= built_rows()
             kept = built_rows()
@@ -143,7 +136,7 @@ def test_reembed_killed_twice_resumes_and_each_search_uses_one_space(model: str,
     assert kept <= set(ItemEmbedding.objects.filter(space=new).values_list("pk", flat=True))
     after = {query: answer(owner, query) for query in QUERIES}
     asked = searcher.asked
-    wait_until(lambda: searcher.asked > asked + len(QUERIES) or bool(searcher.failures), tmp_path)
+    wait_until(lambda: searcher.asked > asked + len(QUERIES) or bool(searcher.failures), log=tmp_path / "log")
     searcher.enough.set()
     searcher.join()
     assert not searcher.failures
