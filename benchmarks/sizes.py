@@ -1,7 +1,7 @@
 """`python -m benchmarks sizes`: measure search times and bytes by the size of an archive.
 
 Synthetic archives of one user each, created by the generator of `make bench` (words by Zipf's law, eight passages a
-turn), one after the other on one server; smaller ones stay in it with larger ones. Beside each, a table of as many
+turn), one after the other on one server; smaller ones stay in it with larger ones. Next to each, a table of as many
 vectors as it has turns, and one of as many as it has passages, with pgvector's HNSW index: the question is embedded,
 and the twenty nearest rows are read. A size that was measured at the same commit is not measured again. Writes
 `benchmarks/results/sizes.json`.
