@@ -84,8 +84,8 @@ class Part:
 
 OF_PASSAGES = frozenset({Feature.PASSAGE_COSINE, Feature.SOURCE_PASSAGE_COSINE})
 OF_ITEMS = frozenset({Feature.ITEM_COSINE})
-OF_NEIGHBOURS = frozenset({Feature.NEIGHBOUR_COVERAGE, Feature.MAX_SIM_BEFORE})
-OF_CONVERSATIONS = frozenset({Feature.SOURCE_BM25, Feature.SOURCE_PASSAGE_COSINE})
+OF_NEIGHBOURS = frozenset({Feature.NEIGHBOUR_COVERAGE, Feature.NEIGHBOUR_MAX_SIM})
+OF_CONVERSATIONS = frozenset({Feature.SOURCE_BM25, Feature.SOURCE_BEST_BM25, Feature.SOURCE_PASSAGE_COSINE})
 
 COMPLETE = Part("nothing")
 PARTS = (

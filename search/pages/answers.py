@@ -9,18 +9,12 @@ from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.core.config import config
 from search.pages.groups import HitGroup, HitView, group_hits
 from search.query import SearchQuery
+from search.ranking.exchanges import is_question
 from search.results.hits import Hit, SectionPlace
 from search.searching import SearchResults
 from search.steering import is_steering
 
 _WORD = re.compile(r"[^\W_]+(?:[-'\u2019][^\W_]+)*")
-_LETTERS = re.compile(r"\w+")
-_OPEN_QUESTIONS = frozenset(
-    _LETTERS.findall(
-        "what when where who whom whose which why how is are was were do does did can could will would should has have "
-        "had wer wann wo wie warum welche welcher welches qui que quand comment pourquoi quién qué cuándo cómo"
-    )
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +28,6 @@ class BestPassage:
     @property
     def view(self) -> HitView:
         return self.group.shown[0]
-
-
-def is_question(text: str) -> bool:
-    """Return whether a query is phrased as a question."""
-    first_word = _LETTERS.search(text)
-    return text.rstrip().endswith(("?", "\uff1f", "\u061f")) or (
-        first_word is not None and first_word[0].lower() in _OPEN_QUESTIONS
-    )
 
 
 def asks(query: SearchQuery) -> bool:

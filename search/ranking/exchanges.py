@@ -39,9 +39,17 @@ from search.sources import Utterance, adapter_of
 
 # The smallest spread of scores that a difference is divided by; below it a difference is noise.
 LEAST_SPREAD = 0.02
+STRICT_QUANTILE = 0.9
 # At this share of named elements, half of the weights come from the table for people (ADR 45).
 SHARE_MIDDLE, STEEPNESS = 0.4, 4
 _WORD = re.compile(r"\w+")
+_OPEN_QUESTIONS = frozenset(
+    _WORD.findall(
+        "what when where who whom whose which why how is are was were do does did can could will would should has have "
+        "had wer wann wo wie warum welche welcher welches qui que quand comment pourquoi quién qué cuándo cómo"
+    )
+)
+
 NO_UTTERANCE = Utterance(place=-1)
 
 
@@ -75,6 +83,14 @@ def names_in(text: str, names: Iterable[str]) -> frozenset[str]:
     return frozenset(name for name in names if not words.isdisjoint(_WORD.findall(name.lower())))
 
 
+def is_question(text: str) -> bool:
+    """Return whether a query is phrased as a question."""
+    first_word = _WORD.search(text)
+    return text.rstrip().endswith(("?", "\uff1f", "\u061f")) or (
+        first_word is not None and first_word[0].lower() in _OPEN_QUESTIONS
+    )
+
+
 def named_share(utterances: Iterable[Utterance]) -> float:
     """Return how much the speakers are people with names, from 0 to 1 without a step.
 
@@ -105,8 +121,12 @@ def exchange_features(
     after = homes + 1
     asks_named = matches.asks & spoken.ends_item & spoken.next_by_named & are_among(after, keys)
     asked = _scores(matches, asks_named, np.searchsorted(keys, after), len(keys))
+    strictly: Scores = np.zeros_like(scores)
+    if is_question(text):  # the margin over nearly all items: a question that resembles many of them counts for nothing
+        strictly = np.maximum(0, asked - np.quantile(scores, STRICT_QUANTILE)).astype(np.float32) / spread
     return {
         Feature.ANSWERS: np.maximum(0, asked - middle) / spread,
+        Feature.ANSWERS_QUESTION: strictly,
         Feature.NAMED_SPEAKER: (
             np.maximum(0, _of_speaker(keys, homes, matches, spoken) - middle) / spread
             if len(named) == 1

@@ -21,7 +21,7 @@ Weights = Mapping[str, float]
 
 @cache
 def weights_of(table: str) -> Weights:
-    """Return one table of `weights.json`, which names all features of its stage, those that do not count with 0."""
+    """Return one table of `weights.json`, which names the features that it weighs."""
     text = resources.files("search.ranking").joinpath("weights.json").read_text(encoding="utf-8")
     weights: Weights = json.loads(text)["tables"][table]
     return weights

@@ -125,6 +125,7 @@ class Feature(StrEnum):
 
     BM25 = "bm25"
     SOURCE_BM25 = "source_bm25"  # of the whole source
+    SOURCE_BEST_BM25 = "source_best_bm25"  # the best item of the source
     COVERAGE = "coverage"  # the share of the query's idf that the item contains
     NEIGHBOUR_COVERAGE = "neighbour_coverage"  # the same, with the item's neighbours
 
@@ -138,6 +139,7 @@ class Feature(StrEnum):
     PASSAGE_MAX_SIM = "passage_max_sim"  # of the best single passage
 
     ANSWERS = "answers"  # MaxSim of the question at the end of the item before
+    ANSWERS_QUESTION = "answers_question"  # the same, only if it stands out and the query is a question
     NAMED_SPEAKER = "named_speaker"  # MaxSim of the named speaker's words, with the question before them
     SETTLED = "settled"  # how little of its score rests on a question that it leaves open
     MAX_SIM_BEFORE = "max_sim_before"  # MaxSim, the item before included
@@ -160,12 +162,22 @@ class MessageFeature(StrEnum):
 
 
 DENSE = frozenset({Feature.PASSAGE_COSINE, Feature.SOURCE_PASSAGE_COSINE, Feature.ITEM_COSINE})
-LEXICAL = frozenset({Feature.BM25, Feature.SOURCE_BM25, Feature.COVERAGE, Feature.NEIGHBOUR_COVERAGE})
+LEXICAL = frozenset(
+    {
+        Feature.BM25,
+        Feature.SOURCE_BM25,
+        Feature.SOURCE_BEST_BM25,
+        Feature.COVERAGE,
+        Feature.NEIGHBOUR_COVERAGE,
+    }
+)
 LATE_INTERACTION = frozenset({Feature.MAX_SIM, Feature.NEIGHBOUR_MAX_SIM, Feature.PASSAGE_MAX_SIM})
-EXCHANGES = frozenset({Feature.ANSWERS, Feature.NAMED_SPEAKER, Feature.SETTLED, Feature.MAX_SIM_BEFORE})
+EXCHANGES = frozenset(
+    {Feature.ANSWERS, Feature.ANSWERS_QUESTION, Feature.NAMED_SPEAKER, Feature.SETTLED, Feature.MAX_SIM_BEFORE}
+)
 NEED_VECTORS = DENSE | LATE_INTERACTION | {Feature.MAX_SIM_BEFORE}
 """Scaled features that an item without a vector lacks."""
-UNSCALED = frozenset({Feature.ANSWERS, Feature.NAMED_SPEAKER, Feature.SETTLED})
+UNSCALED = frozenset({Feature.ANSWERS, Feature.ANSWERS_QUESTION, Feature.NAMED_SPEAKER, Feature.SETTLED})
 """Features that are not scaled within the query: 0 means no effect, and values may exceed 1."""
 
 

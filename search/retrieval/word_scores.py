@@ -19,6 +19,7 @@ from search.retrieval.candidates import (
     Ints,
     ItemKeys,
     Scores,
+    best_of_source,
     distinct,
     source_starts,
 )
@@ -109,6 +110,7 @@ def word_features(matched: WordCounts, weights: Scores, corpus: Corpus) -> tuple
     return keys, {
         Feature.BM25: bm25,
         Feature.SOURCE_BM25: _of_sources(keys, places, matched, corpus),
+        Feature.SOURCE_BEST_BM25: best_of_source(keys, bm25),
         Feature.COVERAGE: _summed(places, weight, len(keys)) / total,
         Feature.NEIGHBOUR_COVERAGE: weights @ terms_nearby / total,
     }

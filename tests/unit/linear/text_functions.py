@@ -113,12 +113,11 @@ from convmemory.push.repositories import identity_of, parted
 from memory.context import RecalledMessage, RecalledPassage, build_memory_context
 from search.adapters.conversations import items_of, split_message
 from search.languages import is_foreign, languages_of, pairs_of, parts_of_compounds, stems_of_arabic
-from search.pages.answers import is_question
 from search.pages.groups import like_url
 from search.pages.snippets import mark_words, show_marks, without_markup
 from search.query import is_too_short
 from search.query_text import QueryText, parse_query
-from search.ranking.exchanges import names_in
+from search.ranking.exchanges import is_question, names_in
 from search.ranking.late_interaction import token_weights
 from search.ranking.times.reading import find_date, read_time
 from search.ranking.times.relative import quarter_days, relative_days
@@ -565,8 +564,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
         event_words(text, payload={text[:100]: [text]}),
         words_query(text),
     ),
-    "search.ranking.exchanges": lambda text: (names_in(text, ["a"]), names_in("a", [text])),
-    "search.pages.answers": is_question,
+    "search.ranking.exchanges": lambda text: (is_question(text), names_in(text, ["a"]), names_in("a", [text])),
     "search.results.overturned": lambda text: overturning(Said(text, text), Said(text, text), is_next=True),
     "search.results.matching": lambda text: (
         stems_of(text),

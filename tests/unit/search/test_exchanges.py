@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from search.pages.answers import is_question
-from search.ranking.exchanges import exchange_features, named_share, names_in
+from search.ranking.exchanges import STRICT_QUANTILE, exchange_features, is_question, named_share, names_in
 from search.ranking.late_interaction import PassageMatches
 from search.retrieval.candidates import Feature, item_keys
 from search.sources import Utterance
@@ -53,8 +52,11 @@ def test_turn_after_question_counts_for_it() -> None:
 
 
 def test_answers_weigh_margin_over_other_turns_in_share_of_spread() -> None:
-    # The best of each turn: .9, .2, .3, .1.
-    assert features()[Feature.ANSWERS][1] == pytest.approx((0.9 - 0.25) / 0.8, rel=1e-5)
+    own = [0.9, 0.2, 0.3, 0.1]  # the best of each turn
+    found = features()
+    assert found[Feature.ANSWERS][1] == pytest.approx((0.9 - 0.25) / 0.8, rel=1e-5)
+    margin = 0.9 - float(np.quantile(own, STRICT_QUANTILE))
+    assert found[Feature.ANSWERS_QUESTION][1] == pytest.approx(margin / 0.8, rel=1e-5)
 
 
 def test_answers_of_named_speakers_only_count() -> None:
@@ -90,6 +92,11 @@ def test_turns_without_known_speakers_answer_nothing() -> None:
     found = exchange_features(KEYS, KEYS, matches(SCORES), {}, "Which day suits?")
     assert found[Feature.ANSWERS].tolist() == found[Feature.NAMED_SPEAKER].tolist() == [0, 0, 0, 0]
     assert found[Feature.SETTLED].tolist() == [1, 1, 1, 1]
+
+
+def test_answers_question_is_zero_unless_query_is_question() -> None:
+    assert features()[Feature.ANSWERS_QUESTION][1] >= 0
+    assert features("day suits")[Feature.ANSWERS_QUESTION] == [0, 0, 0, 0]
 
 
 def test_gate_opens_by_share_of_names_without_step() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from search.retrieval.candidates import LEXICAL, Feature, item_keys
+from search.retrieval.candidates import LEXICAL, Feature, item_keys, source_starts
 from search.retrieval.corpus import Corpus, inverse_document_frequency
 from search.retrieval.word_scores import K1, B, WordCounts, joined_counts, word_features
 
@@ -35,6 +35,7 @@ def dense_features(
     counts: np.ndarray, lengths: np.ndarray, weights: np.ndarray, corpus: Corpus
 ) -> dict[str, np.ndarray]:
     """Each feature by its formula, over all terms and all items of `corpus`."""
+    keys = keys_of(len(corpus.sources), int(corpus.item_counts[0]))
     table = counts.reshape(len(counts), len(corpus.sources), -1)
     nearby = table.copy()
     nearby[..., 1:] += table[..., :-1]
@@ -47,6 +48,7 @@ def dense_features(
     return {
         Feature.BM25: bm25,
         Feature.SOURCE_BM25: np.repeat(idf @ saturated, table.shape[2]),
+        Feature.SOURCE_BEST_BM25: np.repeat(np.maximum.reduceat(bm25, source_starts(keys)), table.shape[2]),
         Feature.COVERAGE: weights @ (counts > 0) / weights.sum(),
         Feature.NEIGHBOUR_COVERAGE: weights @ (nearby > 0).reshape(len(counts), -1) / weights.sum(),
     }

@@ -19,7 +19,7 @@ from search.ranking.rankers import (
 )
 from search.retrieval.candidates import (
     DENSE,
-    EXCHANGES,
+    LATE_INTERACTION,
     Feature,
     FeatureTable,
     MessageFeature,
@@ -35,17 +35,23 @@ def array(*values: float) -> np.ndarray:
 
 
 WORDS = {Feature.BM25, Feature.SOURCE_BM25, Feature.NEIGHBOUR_COVERAGE, Feature.DATE}
-SECOND_STAGE = EXCHANGES | {
-    Feature.MAX_SIM, Feature.PASSAGE_MAX_SIM, Feature.ITEM_COSINE, Feature.BM25, Feature.SOURCE_BM25, Feature.DATE,
-}  # fmt: skip
 TABLES = {
     "first_stage": DENSE | WORDS,
-    "hybrid": SECOND_STAGE,
-    "hybrid_long_items": SECOND_STAGE,
-    "hybrid_people": SECOND_STAGE,
+    "hybrid": {
+        *LATE_INTERACTION, *DENSE, *WORDS, Feature.ANSWERS_QUESTION, Feature.SETTLED, Feature.SOURCE_BEST_BM25,
+    },
+    "hybrid_long_items": {
+        Feature.MAX_SIM, Feature.MAX_SIM_BEFORE, Feature.PASSAGE_MAX_SIM, Feature.BM25, Feature.SOURCE_BM25,
+        Feature.DATE,
+    },
+    "hybrid_people": {
+        Feature.MAX_SIM, Feature.MAX_SIM_BEFORE, Feature.ANSWERS, Feature.NAMED_SPEAKER, Feature.ITEM_COSINE,
+        Feature.SOURCE_BM25, Feature.DATE,
+    },
     "full_text": WORDS,
-    "semantic": EXCHANGES - {Feature.SETTLED} | {
-        Feature.MAX_SIM, Feature.ITEM_COSINE, Feature.SOURCE_PASSAGE_COSINE, Feature.DATE,
+    "semantic": {
+        Feature.MAX_SIM, Feature.MAX_SIM_BEFORE, Feature.ANSWERS, Feature.NAMED_SPEAKER, Feature.ITEM_COSINE,
+        Feature.SOURCE_PASSAGE_COSINE, Feature.DATE,
     },
     "messages": frozenset(MessageFeature),
     "messages_full_text": {
