@@ -28,7 +28,7 @@ from convmemory.embeddings.spaces import active_space, embedder_for
 
 SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)
 INSERTED = 5_000
-MOST_INDEXED = 300_000  # an HNSW index of a million passages takes a quarter of an hour
+MOST_INDEXED = 300_000  # pgvector takes minutes to index more
 
 
 def main(arguments: list[str]) -> None:

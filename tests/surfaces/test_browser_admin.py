@@ -61,8 +61,9 @@ def test_admin_pages_fit_and_have_no_accessibility_violations(visit: Callable[..
             f"/admin/conversations/conversation/{conversation.pk}/change/", "/admin/django_q/schedule/",
         )):  # fmt: skip
             page.goto(address)
-            expect_to_fit(page, address)
+            # Before the window gets other sizes: what moves half a second after that counts as moved by itself.
             assert page.evaluate("window.shift") < MOST_ADMIN_SHIFT, (address, page.evaluate("[...window.shifted]"))
+            expect_to_fit(page, address)
             expect_no_violation_anywhere(page, address, number=number)
         expect_no_list_to_scroll_sideways(page)
 
