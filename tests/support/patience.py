@@ -22,6 +22,7 @@ def wait_until(
     """Return as soon as `done` says so; a timeout shows the log."""
     deadline = time.monotonic() + timeout_s
     while not done():
-        shown = log.read_text(errors="replace") if log else ""
-        assert time.monotonic() < deadline, f"no sign of {what} within {timeout_s:g} s\n{shown}"
+        if time.monotonic() > deadline:
+            shown = log.read_text(errors="replace") if log else ""
+            raise AssertionError(f"no sign of {what} within {timeout_s:g} s\n{shown}")
         time.sleep(pause_s)

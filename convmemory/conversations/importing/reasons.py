@@ -110,11 +110,13 @@ _PATTERNS = [(_pattern_of(sentence), sentence) for sentence in OF_VALUES]
 
 
 def translated(reason: str) -> str:
-    """Return a reason in the language of the page; one that no importer writes stays as it is."""
+    """Return a reason in the language of the page; a very long one, or one that no importer writes, as it is."""
     if reason in WITHOUT_VALUES:
         return gettext(reason)
+    if len(reason) > MAX_REASON_CHARS:
+        return reason
     for pattern, sentence in _PATTERNS:
-        if match := pattern.match(reason[:MAX_REASON_CHARS]):
+        if match := pattern.match(reason):
             values = match.groupdict()
             if "reason" in values:
                 values["reason"] = translated(values["reason"])

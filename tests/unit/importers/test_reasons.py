@@ -9,7 +9,7 @@ import pytest
 from django.utils.translation import override
 
 from convmemory.conversations import importers, importing
-from convmemory.conversations.importing.reasons import OF_VALUES, WITHOUT_VALUES, translated
+from convmemory.conversations.importing.reasons import MAX_REASON_CHARS, OF_VALUES, WITHOUT_VALUES, translated
 
 FOLDERS = [Path(str(package.__file__)).parent for package in (importers, importing)]
 OF_REQUESTS = {"message_lists.py"}  # whose reasons are answers of the API, in English
@@ -67,3 +67,9 @@ def test_reason_in_a_reason_is_translated_and_an_unknown_one_stays() -> None:
     with override("de"):
         assert "enthält keine Nachrichten" in translated("c-7: left out: it holds no messages")
         assert translated("no such table: messages") == "no such table: messages"
+
+
+def test_reason_that_is_too_long_to_match_is_shown_whole() -> None:
+    reason = f"{'a' * MAX_REASON_CHARS}: no message to store"
+    with override("de"):
+        assert translated(reason) == reason
