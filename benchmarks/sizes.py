@@ -26,7 +26,7 @@ from convmemory.accounts.callers import Caller
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space, embedder_for
 
-SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)
+SIZES = (2_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
 INSERTED = 5_000
 MOST_INDEXED = 300_000  # pgvector takes minutes to index more
 

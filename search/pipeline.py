@@ -118,8 +118,8 @@ def _rank(state: SearchState, rankers: Rankers) -> None:
         moments = read_moments(state.query, keys, item_count=state.table.item_count, of_all=state.moments)
     state.table = state.table.with_columns(date_features(state.query, keys, moments), of={Feature.DATE})
     if state.query.space is not None and state.query.mode == "hybrid":
-        if has_any_vector(state.table):
-            state.table = with_imputed(state.query, state.table, state.behind)
+        if state.compared is not None and has_any_vector(state.table):
+            state.table = with_imputed(state.query, state.table, state.compared.blocks, state.behind)
         else:
             state.query = replace(state.query, space=None)
     query = state.query

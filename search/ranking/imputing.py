@@ -22,11 +22,13 @@ from search.retrieval.candidates import (
     FeatureTable,
     ItemKeys,
     Scores,
+    are_among,
     item_keys,
     known,
     split_keys,
 )
 from search.retrieval.prepared import PreparedQuery
+from search.vectors.blocks import Blocks
 
 # An item that contains less of the query is not looked up: what would be imputed hardly counts.
 LEAST_SHARE = 0.3
@@ -39,10 +41,11 @@ def has_any_vector(table: FeatureTable) -> bool:
     return not bool(_lacks_cosines(table).all())
 
 
-def with_imputed(query: PreparedQuery, table: FeatureTable, behind: Sequence[int]) -> FeatureTable:
-    """Return the table with `imputed` for the candidates that lack vectors. At most one query.
+def with_imputed(query: PreparedQuery, table: FeatureTable, blocks: Blocks, behind: Sequence[int]) -> FeatureTable:
+    """Return the table with `imputed` for the candidates that lack vectors.
 
-    `behind` are the sources with items that may not be in the space yet.
+    `behind` are the sources with items that may not be in the space yet, or not as they are now: for some of these one
+    query.
     """
     if Feature.COVERAGE not in table.columns:
         return table
@@ -54,7 +57,11 @@ def with_imputed(query: PreparedQuery, table: FeatureTable, behind: Sequence[int
     chosen = chosen[np.argsort(-possible[chosen], kind="stable")[:LOOKED_UP]]
     imputed = np.zeros(len(table.keys), np.float32)
     if len(chosen):
-        without = np.isin(table.keys[chosen], _without_vectors(query, table.keys[chosen]))
+        keys = table.keys[chosen]
+        without = ~are_among(keys, blocks.embedded_items)
+        may_be_outdated = ~without & np.isin(keys >> ITEM_BITS, behind)
+        if may_be_outdated.any():
+            without |= np.isin(keys, _without_vectors(query, keys[may_be_outdated]))
         imputed[chosen[without]] = possible[chosen[without]]
     if Feature.ASIDE_COVERAGE in table.columns:
         imputed = np.maximum(imputed, known(table.columns[Feature.ASIDE_COVERAGE]) * best)

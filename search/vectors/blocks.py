@@ -18,7 +18,7 @@ from convmemory.embeddings.embedder import Vector, unit_rows
 from convmemory.embeddings.models import EmbeddingSpace
 from search.block_cache import BlockCache, Digest
 from search.models import BinaryCodeBlock, Source
-from search.retrieval.candidates import ITEM_BITS, ItemKeys, Scores, ranks_within
+from search.retrieval.candidates import ITEM_BITS, ItemKeys, Scores, distinct, ranks_within
 from search.vectors.codes import HALF, Codes, LongCodes, ShortCodes, decoded, encode, rotated, short_bytes
 
 Mask = NDArray[np.bool_]
@@ -71,6 +71,11 @@ class Blocks:
     def kinds(self) -> NDArray[np.uint8]:
         """Return the kind of each vector."""
         return np.ascontiguousarray(self.entries["kind"])
+
+    @cached_property
+    def embedded_items(self) -> ItemKeys:
+        """Return the items that have vectors of their own, sorted."""
+        return distinct(self.items[self.kinds == OF_ITEM])
 
     @cached_property
     def by_item(self) -> tuple[ItemKeys, Places]:
@@ -129,12 +134,23 @@ class NearPassages:
         return self.entries["id"].astype(np.int64)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ComparedVectors:
     """The vectors of an owner, and a question (dim,), rotated, with which they are compared."""
 
     blocks: Blocks
     question: Vector
+
+    @cached_property
+    def _cosines(self) -> Scores:
+        """Return the cosines (n,) of all vectors."""
+        return self.blocks.codes.cosines(self.question)
+
+    @cached_property
+    def _distances(self) -> NDArray[np.uint16]:
+        """Return the Hamming distances (n,) of all short codes."""
+        assert isinstance(self.blocks.codes, ShortCodes)
+        return self.blocks.codes.distances(self.question)
 
     def nearest(self, kinds: Sequence[int], limit: int, admitted: Mask | None) -> tuple[ItemKeys, Scores]:
         """Return the items and the cosines of at most `limit` of the nearest vectors of these kinds, in any order.
@@ -142,17 +158,15 @@ class ComparedVectors:
         Short codes are compared by their first bits, and of the `limit` nearest the cosines are computed; of equally
         distant ones, the newest are taken. Items that are not `admitted` (n,) are left out.
         """
-        blocks, codes = self.blocks, self.blocks.codes
+        blocks = self.blocks
         chosen = blocks.are_of(kinds)[blocks.kinds]
         if admitted is not None:
             chosen &= admitted
-        if isinstance(codes, ShortCodes):
-            distances = codes.distances(self.question)
-            distances[~chosen] = beyond = distances.max(initial=0) + 1
-            rows = least(distances, blocks.entries["id"], limit)
-            rows = rows[distances[rows] < beyond]
-            return blocks.items[rows], codes.cosines(self.question, rows)
-        rows, cosines = np.flatnonzero(chosen), codes.cosines(self.question)[chosen]
+        rows = np.flatnonzero(chosen)
+        if isinstance(blocks.codes, ShortCodes):
+            rows = rows[least(self._distances[rows], blocks.entries["id"], rows, limit)]
+            return blocks.items[rows], blocks.codes.cosines(self.question, rows)
+        cosines = self._cosines[rows]
         if len(rows) > limit:
             first = np.argpartition(-cosines, limit)[:limit]
             rows, cosines = rows[first], cosines[first]
@@ -208,18 +222,22 @@ class PendingTokens:
         """Return the coded token vectors of each passage, b"" for one without any. Waits for the query."""
         if self._pending is None:
             return [self._cached[number] for number in self._ids]
-        fresh = dict.fromkeys(self._ids, b"") | self._cached | dict(self._pending.rows())
+        ((ids, tokens),) = self._pending.rows()
+        fresh = dict.fromkeys(self._ids, b"") | self._cached | dict(zip(ids or (), tokens or (), strict=True))
         if len(self._blocks.tokens) > TOKENS_CACHED:
             self._blocks.tokens.clear()
         self._blocks.tokens.update(fresh)
         return [fresh[number] for number in self._ids]
 
 
-def least(distances: NDArray[np.uint16], ids: NDArray[np.int64], limit: int) -> Places:
-    """Return the places of the `limit` smallest distances; among ties for the last, the highest ids."""
+def least(distances: NDArray[np.uint16], ids: NDArray[np.int64], rows: Places, limit: int) -> Places:
+    """Return the places of the `limit` smallest distances; among ties for the last, the highest ids.
+
+    The id of a place is that of its row in `ids`.
+    """
     cutoff = int(np.searchsorted(np.cumsum(np.bincount(distances)), limit))
     nearer, as_far = np.flatnonzero(distances < cutoff), np.flatnonzero(distances == cutoff)
-    newest = as_far[np.argsort(-ids[as_far], kind="stable")]
+    newest = as_far[np.argsort(-ids[rows[as_far]], kind="stable")]
     return np.concatenate([nearer, newest[: limit - len(nearer)]])
 
 

@@ -156,7 +156,7 @@ FROM search_passage AS p
 WHERE p.content_hash = ANY(%s::uuid[]) AND p.owner_id = %s AND p.space_id = ANY(%s)
 
 -- name: token_vectors
--- The token vectors of some passages of one owner, by their ids.
-SELECT id, coalesce(tokens, '')
+-- The ids of some passages of one owner, and their token vectors: two arrays, which are read faster than so many rows.
+SELECT array_agg(id), array_agg(coalesce(tokens, ''))
 FROM search_passage
 WHERE id = ANY(%(ids)s::bigint[]) AND owner_id = %(owner)s

@@ -133,7 +133,7 @@ def test_order_is_same_with_and_without_query_for_missing_vectors(
 ) -> None:
     queries = [sentence for _, _, sentence in sentences()][::3]
     scores = [[(hit.key, hit.score) for hit in found(owner, text).hits] for text in queries]
-    monkeypatch.setattr("search.pipeline.with_imputed", lambda query, table, behind: table)
+    monkeypatch.setattr("search.pipeline.with_imputed", lambda query, table, blocks, behind: table)
     assert [[(hit.key, hit.score) for hit in found(owner, text).hits] for text in queries] == scores
 
 

@@ -56,12 +56,12 @@ def test_joined_pieces_equal_whole() -> None:
     ("limit", "nearest"), [(1, {2}), (2, {2, 3}), (3, {2, 3, 1}), (4, {2, 3, 1, 0}), (5, {2, 3, 1, 0}), (0, set())]
 )
 def test_least_keeps_newest_of_equal_distances(limit: int, nearest: set[int]) -> None:
-    distances, ids = np.array([9, 5, 2, 5], np.uint16), np.array([70, 40, 60, 50])
-    assert set(least(distances, ids, limit).tolist()) == nearest
+    distances, ids, rows = np.array([9, 5, 2, 5], np.uint16), np.array([0, 70, 40, 60, 50]), np.arange(1, 5)
+    assert set(least(distances, ids, rows, limit).tolist()) == nearest
 
 
 def test_least_of_no_distances_is_empty() -> None:
-    assert least(np.array([], np.uint16), np.array([], np.int64), 3).tolist() == []
+    assert least(np.array([], np.uint16), np.arange(3), np.array([], np.int64), 3).tolist() == []
 
 
 def test_only_admitted_vectors_of_these_kinds_are_nearest() -> None:
