@@ -8,9 +8,10 @@ from django.db import connection, transaction
 
 from convmemory.core.sql import load_sql
 from search.indexing.documents import drop_words, store_words
-from search.models import BinaryCodeBlock, Item, ItemEmbedding, PostingBlock, Source, SourceIndex
+from search.models import Item, ItemEmbedding, PassageBlock, PostingBlock, Source, SourceIndex
 from search.sources import SourceFacts
 from search.vectors.locking import lock_for_deletion
+from search.vectors.packing import one_of_each_number
 
 
 def put_source(facts: SourceFacts, *, first_changed: int | None) -> int:
@@ -52,8 +53,11 @@ def drop_source(*, archive_id: int, kind: str, object_id: int, keeps_passages: b
             version=0, item_count=0, element_count=0, spoken_length=0, title="", agent="", project="", origin="",
             languages="", unpacked_from=None, words_missing_from=None, behind_since=None,
         )  # fmt: skip
-        for table in (Item, ItemEmbedding, PostingBlock, BinaryCodeBlock, SourceIndex):
+        for table in (Item, ItemEmbedding, PostingBlock, SourceIndex):
             table._default_manager.filter(source__in=sources).delete()
+        blocks = PassageBlock.objects.filter(source__in=sources)
+        blocks.exclude(pk__in=one_of_each_number(blocks)).delete()
+        blocks.update(is_kept=True)
 
 
 def delete_sources(source_ids: Collection[int]) -> int:

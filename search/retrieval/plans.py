@@ -12,10 +12,10 @@ from django.db.models import Sum
 from convmemory.core.acting import acting_for
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
-from search.models import BinaryCodeBlock, PostingBlock, SourceIndex
+from search.models import PassageBlock, PostingBlock, SourceIndex
 
 POSTINGS_INDEX = "posting_block_owner"
-CODES_INDEX = "code_block_owner"
+PASSAGES_INDEX = "passage_block_owner"
 # If fewer of a table's pages are vacuumed, an index-only scan saves nothing yet.
 VACUUMED_SHARE = 0.9
 BY_INDEX_ALONE = ("enable_seqscan", "enable_bitmapscan")
@@ -34,7 +34,7 @@ def queries_without_index(space: EmbeddingSpace, *, at_least: int = 0) -> dict[s
             continue
         plan = corpus_plan(archive_id, space)
         # Before the first vacuum an index is not enough by itself, and plans with others cost the same.
-        for model, index in ((PostingBlock, POSTINGS_INDEX), (BinaryCodeBlock, CODES_INDEX)):
+        for model, index in ((PostingBlock, POSTINGS_INDEX), (PassageBlock, PASSAGES_INDEX)):
             if is_vacuumed(model._meta.db_table) and index not in plan:
                 bad[f"corpus, {model._meta.verbose_name_plural}"] = index
     return bad
