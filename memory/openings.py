@@ -14,7 +14,7 @@ from convmemory.conversations.messages.outcomes import SHORT_CHARS
 from convmemory.conversations.messages.parts import speaker_of
 from convmemory.conversations.models import Message
 from convmemory.core.sql import load_sql
-from convmemory.embeddings.spaces import active_space
+from convmemory.embeddings.spaces import read_active_space
 from memory.context import Opening, RecalledPassage, Side
 from search.models import PassageBlock
 from search.vectors.packing import entries_of_items
@@ -55,7 +55,7 @@ def load_openings(
     `homes` are the turns of the owner's messages, by the messages' ids. Three queries.
     """
     turns = {*homes.values(), *((source, item - 1) for source, item in homes.values() if item)}
-    spoken = _spoken(archive_id, entries_of_items(archive_id, active_space(), turns))
+    spoken = _spoken(archive_id, entries_of_items(archive_id, read_active_space(), turns))
     openings: list[tuple[OpeningKey, _Place]] = []
     earlier: list[tuple[int, _Place]] = []
     for message_id, (source, item) in homes.items():

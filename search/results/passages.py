@@ -10,7 +10,7 @@ import numpy as np
 
 from convmemory.core.folding import folded
 from convmemory.core.text import Span
-from convmemory.embeddings.spaces import active_space
+from convmemory.embeddings.spaces import read_active_space
 from search.query import shown_kinds_in
 from search.results.later_turns import Turn
 from search.results.matching import QueryStems
@@ -250,7 +250,7 @@ def _stored_places(query: PreparedQuery, turns: Sequence[Turn]) -> dict[Turn, li
     if not turns:
         return {}
     by_turn: dict[Turn, list[PassagePlace]] = {}
-    for turn, entries in entries_of_items(query.archive_id, active_space(), turns).items():
+    for turn, entries in entries_of_items(query.archive_id, read_active_space(), turns).items():
         shown = entries[np.isin(entries["kind"], query.shown_kinds)]
         shown = shown[np.argsort(shown["kind"], kind="stable")[:PLACES_PER_HIT]]
         columns = (shown[name].tolist() for name in ("element", "part", "start", "end"))

@@ -216,14 +216,16 @@ def one_of_each_number(blocks: "QuerySet[PassageBlock, PassageBlock]") -> "Query
     return blocks.filter(Q(is_kept=False) | ~Exists(twin))
 
 
-def entries_of_items(archive_id: int, space: EmbeddingSpace, items: Collection[tuple[int, int]]) -> dict[Any, Any]:
-    """Return the entries of the passages of some items (source, number), by item, as they are stored. One query."""
+def entries_of_items(
+    archive_id: int, space: EmbeddingSpace | None, items: Collection[tuple[int, int]]
+) -> dict[tuple[int, int], NDArray[Any]]:
+    """Return the entries of the passages of some items (source, number), by item, in a space, or in any. One query."""
     if not items:
         return {}
     homes = sorted({(source, number // ITEMS_PER_BLOCK) for source, number in items})
     parameters = {
         "owner": archive_id,
-        "space": space.pk,
+        "space": space and space.pk,
         "sources": [source for source, _ in homes],
         "numbers": [number for _, number in homes],
     }

@@ -37,12 +37,12 @@ FROM unnest(%(blocks)s::bigint[], %(firsts)s::int[], %(sizes)s::int[]) WITH ORDI
 LEFT JOIN search_passageblock AS b ON b.id = t.block AND b.owner_id = %(owner)s
 
 -- name: entries_of_blocks
--- The entries of some blocks of one owner.
+-- The entries of some blocks of one owner, in one space, or in any.
 SELECT b.source_id, b.entries
 FROM unnest(%(sources)s::bigint[], %(numbers)s::int[]) AS t (source_id, number)
 INNER JOIN search_passageblock AS b
-    ON b.source_id = t.source_id AND b.number = t.number AND b.space_id = %(space)s AND NOT b.is_kept
-WHERE b.owner_id = %(owner)s
+    ON b.source_id = t.source_id AND b.number = t.number AND NOT b.is_kept
+WHERE b.owner_id = %(owner)s AND (%(space)s::bigint IS NULL OR b.space_id = %(space)s::bigint)
 
 -- name: digest_of_blocks
 -- A digest of all blocks of an owner in a space, also of those that no search reads.

@@ -1,10 +1,15 @@
 """The stored passages, read from their blocks."""
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from search.models import PassageBlock
-from search.vectors.packing import Passages
+import numpy as np
+from django.db import transaction
+
+from convmemory.embeddings.models import EmbeddingSpace
+from search.models import PassageBlock, Source
+from search.vectors.packing import Passages, current_blocks_of, read_passages, repack
 
 
 class Row(NamedTuple):
@@ -36,3 +41,14 @@ def stored_passages(*, is_kept: bool | None = False, **filters: Any) -> list[Row
             [(block.entries, block.digests, block.codes, block.fine, block.tokens)], block.space
         )
     ]
+
+
+def take_passages(
+    source: Source, space: EmbeddingSpace, *, items: Collection[int] = (), elements: Collection[int] = ()
+) -> None:
+    """Delete the passages of some items, or of some elements, and pack the others again with the items' vectors."""
+    blocks = current_blocks_of(source, space)
+    passages = read_passages(blocks, space)
+    lost = np.isin(passages.entries["item"], list(items)) | np.isin(passages.entries["element"], list(elements))
+    with transaction.atomic():
+        repack(source, space, passages.chosen(~lost), set(blocks.values_list("number", flat=True)))
