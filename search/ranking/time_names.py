@@ -1,14 +1,10 @@
 """The time that a query names, as the reader of a page writes it."""
 
-from datetime import date
-
 from django.utils.formats import date_format
 from django.utils.translation import get_language, gettext
 
-from search.ranking.times.reading import Anchor, CalendarPeriod, NearEvent, TimeOrder, TimeReading
+from search.ranking.times.reading import Anchor, NearEvent, TimeOrder, TimeReading
 from search.ranking.times.relative import DayRange, month_of
-
-LEAP_YEAR = 2024
 
 
 def name_of_time(time: TimeReading) -> str:
@@ -25,13 +21,6 @@ def name_of_time(time: TimeReading) -> str:
             return text % {"day": date_format(place.day, "DATE_FORMAT")}
         case Anchor():
             return ""
-        case CalendarPeriod() as period:
-            year = period.year or period.likely
-            if not period.month:
-                return str(year or "")
-            if period.day:
-                return date_format(date(year or LEAP_YEAR, period.month, period.day), "DATE_FORMAT" if year else "j F")
-            return date_format(date(year or LEAP_YEAR, period.month, 1), "YEAR_MONTH_FORMAT" if year else "F")
         case days:
             return name_of_range(days)
 

@@ -6,22 +6,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-# Outside a single day, and outside a week or more, a turn's value falls to 1/e in this time.
-SOFT_DAYS = (2.0, 7.0)
+EPOCH = date(1970, 1, 1)
+# Outside the days, a turn's value falls to 1/e in this time; if no turn is within it, they have no effect.
+NEARBY_DAYS = 7
 
 
 @dataclass(frozen=True, slots=True)
 class DayRange:
-    """The days from `first` to `last`, both within."""
+    """The days from `first` to `last`, both within.
+
+    A written day or month without a year `recurs`: these days are meant, or else the same ones of another year.
+    """
 
     first: date
     last: date
-
-    @property
-    def softness(self) -> float:
-        """Return the distance in days at which a turn's share falls to 1/e."""
-        least, most = SOFT_DAYS
-        return min(least + (self.last - self.first).days, most)
+    recurs: bool = False
 
     @property
     def label(self) -> str:
@@ -40,7 +39,18 @@ class DayRange:
 
     def days_from(self, moment: date) -> int:
         """Return the number of days from `moment` to the range, 0 inside."""
+        if self.recurs:
+            years = range(max(moment.year - 1, date.min.year), min(moment.year + 1, date.max.year) + 1)
+            months = [month_of(date(year, self.first.month, 1)) for year in years]
+            if self.first == self.last:
+                return min(month.day(self.first.day).days_from(moment) for month in months)
+            return min(month.days_from(moment) for month in months)
         return max((self.first - moment).days, (moment - self.last).days, 0)
+
+    def day(self, number: int) -> "DayRange":
+        """Return this day of a month, counted from 1, or its last."""
+        day = min(self.first + timedelta(days=number - 1), self.last)
+        return DayRange(day, day)
 
     def part(self, name: str) -> "DayRange":
         """Return the `start`, `middle` or `end` of the range: a third of it."""
