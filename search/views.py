@@ -50,6 +50,7 @@ from search.pages.palette import palette_sections
 from search.pages.past_searches import forget_search, note_use, past_searches, remember_search, save_search
 from search.pages.time_sentences import sentence_of_time
 from search.query import MIN_QUERY_CHARS, is_too_short
+from search.ranking.time_names import note_on_time
 from search.reasons import Reason
 from search.searching import (
     MAX_LIMIT,
@@ -239,7 +240,7 @@ def _results(
     explanation = results.explanation
     shown_elsewhere = {explanation.for_tools} if explanation else set()
     if results.time is not None:
-        shown_elsewhere.add(results.time.note)
+        shown_elsewhere.add(note_on_time(results.time))
     if results.correction is not None:
         shown_elsewhere.add(results.correction.note)
     if box.sort:

@@ -1,16 +1,21 @@
 """The time that a query names, as the reader of a page writes it."""
 
 from django.utils.formats import date_format
-from django.utils.translation import get_language, gettext
+from django.utils.translation import gettext, override
 
 from search.ranking.times.reading import Anchor, NearEvent, TimeOrder, TimeReading
 from search.ranking.times.relative import DayRange, month_of
 
 
+def note_on_time(time: TimeReading) -> str:
+    """Return a note for the caller, in English; "" for a date with its year and for an event that was not found."""
+    with override("en"):
+        name = "" if time.is_plain else name_of_time(time)
+        return f"Read “{time.words}” as {name}." if name else ""
+
+
 def name_of_time(time: TimeReading) -> str:
     """Return the meaning of the words in the active language; "" for an event that was not found."""
-    if get_language() in (None, "en"):
-        return time.label
     match time.meaning:
         case TimeOrder.FIRST:
             return gettext("the oldest first")

@@ -157,28 +157,14 @@ class TimeReading:
         return replace(days, recurs=False)
 
     @property
-    def label(self) -> str:
-        """Return the meaning for display: "October 2026", "the latest first"; "" for an event that was not found."""
-        match self.meaning:
-            case TimeOrder():
-                return f"the {'oldest' if self.meaning is TimeOrder.FIRST else 'latest'} first"
-            case NearEvent(place, is_before):
-                return f"{'before' if is_before else 'after'} {DayRange(place.day, place.day).label}"
-            case Anchor():
-                return ""
-            case days:
-                return days.label
-
-    @property
     def words_of_time(self) -> str:
         """Return the words that only name a time, which are not to be found in texts; none of an event."""
         return "" if isinstance(self.meaning, (Anchor, NearEvent)) else self.words
 
     @property
-    def note(self) -> str:
-        """Return a note for the caller; "" if the words are unambiguous, like a date with its year."""
-        is_plain = isinstance(self.meaning, DayRange) and not (self.rest or self.meaning.recurs)
-        return "" if is_plain or not self.label else f"Read “{self.words}” as {self.label}."
+    def is_plain(self) -> bool:
+        """Return whether the words are a date with its year, which can be read in one way alone."""
+        return isinstance(self.meaning, DayRange) and not (self.rest or self.meaning.recurs)
 
     def at(self, item: DatedItem) -> "TimeReading":
         """Return the reading once its event is found."""

@@ -22,21 +22,6 @@ class DayRange:
     last: date
     recurs: bool = False
 
-    @property
-    def label(self) -> str:
-        """Return the range for display: "October 2026", "9 to 15 November 2026"."""
-        first, last = self.first, self.last
-        if first == last:
-            return _day(first)
-        if first.day == 1 and last == month_of(last).last:
-            if (first.month, last.month) == (1, 12):
-                return str(first.year) if first.year == last.year else f"{first.year} to {last.year}"
-            start = f"{first:%B}" if first.year == last.year else f"{first:%B %Y}"
-            return f"{last:%B %Y}" if month_of(first) == month_of(last) else f"{start} to {last:%B %Y}"
-        if first.year != last.year:
-            return f"{_day(first)} to {_day(last)}"
-        return f"{first.day}{'' if first.month == last.month else f' {first:%B}'} to {_day(last)}"
-
     def days_from(self, moment: date) -> int:
         """Return the number of days from `moment` to the range, 0 inside."""
         if self.recurs:
@@ -58,10 +43,6 @@ class DayRange:
         third = max(days // 3, 1)
         skipped = {"start": 0, "middle": (days - third) // 2, "end": days - third}[name]
         return DayRange(self.first + timedelta(days=skipped), self.first + timedelta(days=skipped + third - 1))
-
-
-def _day(moment: date) -> str:
-    return f"{moment.day} {moment:%B %Y}"
 
 
 def around(day: date, days: int) -> DayRange:
