@@ -47,21 +47,22 @@ _LETTERS = {
 """Letters that only one of these languages has; a word with one counts as a common word."""
 
 
-_COMMON = {
+COMMON_IN = {
     language: frozenset(words)
     for language, words in json.loads(
         resources.files("search").joinpath("common_words.json").read_text(encoding="utf-8")
     ).items()
 }
+"""The commonest words of each language that is recognised by them."""
 _BY_WORD = {
-    word: frozenset(language for language, common in _COMMON.items() if word in common)
-    for word in frozenset().union(*_COMMON.values())
+    word: frozenset(language for language, common in COMMON_IN.items() if word in common)
+    for word in frozenset().union(*COMMON_IN.values())
 }
 COMMON_WORDS = frozenset(_BY_WORD)
 # ASCII letters in lower case; other characters become spaces.
 _LETTERS_ALONE = bytes(ord(chr(code).lower()) if code < 128 and chr(code).isalpha() else 32 for code in range(256))
 _BY_LETTER = {letter: language for language, letters in _LETTERS.items() for letter in letters}
-LANGUAGES = tuple(sorted((_SCRIPTS.keys() | _COMMON.keys()) - {ENGLISH}))
+LANGUAGES = tuple(sorted((_SCRIPTS.keys() | COMMON_IN.keys()) - {ENGLISH}))
 """The languages that have a configuration in addition to English, named as PostgreSQL names its stemmers."""
 
 
@@ -110,7 +111,7 @@ def _by_common_words(words: Counter[str]) -> str:
         for language in languages:
             occurrences[language] += count
             distinct[language] += 1
-    best = max(_COMMON, key=lambda language: (occurrences[language], language == ENGLISH))
+    best = max(COMMON_IN, key=lambda language: (occurrences[language], language == ENGLISH))
     is_enough = occurrences[best] >= MIN_SHARE * words.total()
     return best if is_enough and distinct[best] >= MIN_WORDS else ""
 

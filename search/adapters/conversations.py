@@ -241,12 +241,6 @@ def element_of(message: StoredMessage, calls: frozenset[str] = frozenset()) -> E
     )
 
 
-def element_parts(parts: Iterable[Part], *, is_real_user: bool, is_assistant: bool) -> tuple[ElementPart, ...]:
-    """Return the parts of one message that are indexed."""
-    kind: Kind | None = "user" if is_real_user else "assistant" if is_assistant else None
-    return tuple(_parts(parts, kind))
-
-
 def _parts(parts: Iterable[Part], spoken: Kind | None, calls: frozenset[str] = frozenset()) -> Iterator[ElementPart]:
     for index, part in enumerate(parts):
         kind = spoken
@@ -264,4 +258,5 @@ def _parts(parts: Iterable[Part], spoken: Kind | None, calls: frozenset[str] = f
 
 def split_message(parts: Iterable[Part], *, is_real_user: bool, is_assistant: bool) -> list[PassageSpan]:
     """Return the passages of one message, in order. Text from a harness (reminders) has none."""
-    return split_parts(element_parts(parts, is_real_user=is_real_user, is_assistant=is_assistant))
+    kind: Kind | None = "user" if is_real_user else "assistant" if is_assistant else None
+    return split_parts(tuple(_parts(parts, kind)))

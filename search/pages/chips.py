@@ -60,7 +60,6 @@ class Choice:
 
 CHOICES = ("agent", "project")
 """The filters that offer the values of the caller's conversations."""
-Names = tuple[str, ...]
 Choices = Mapping[str, tuple[Choice, ...]]
 """The values that the chips offer, by the name of the filter."""
 
