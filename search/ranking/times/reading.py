@@ -12,9 +12,9 @@ from search.ranking.times.relative import (
     NUMBER,
     UNIT,
     DayRange,
-    MatchedGroups,
     month_of,
     moved_by,
+    number_of,
     quarter_days,
     relative_days,
     season_days,
@@ -101,18 +101,18 @@ class TimeOrder(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """A time relative to an event that has to be found: a `distance` before or after it, or without one any time
+    """A time relative to an event that has to be found: `count` units before or after it, or without a unit any time
     there.
     """
 
     event: str
     is_before: bool
-    distance: tuple[tuple[str, str | None], ...] = ()
+    count: int = 0
+    unit: str = ""
 
     def days_at(self, day: date) -> DayRange | None:
         """Return the days meant if the event was on that day; None if any time before or after is meant."""
-        groups: MatchedGroups = dict(self.distance)
-        return moved_by(day, groups, -1 if self.is_before else 1) if groups else None
+        return moved_by(day, -self.count if self.is_before else self.count, self.unit) if self.unit else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,8 +199,8 @@ def _distant_anchor(text: str) -> TimeReading | None:
     match = _DISTANT.search(text)
     if match is None or _WISHES.search(text, 0, match.start()):
         return None
-    distance = {name: (match[name] or "").lower() or None for name in ("number", "unit")}
-    anchor = Anchor(match["event"].strip(), match["side"].lower() in _BEFORE, tuple(distance.items()))
+    count, unit = number_of(match["number"]), match["unit"].lower()
+    anchor = Anchor(match["event"].strip(), match["side"].lower() in _BEFORE, count, unit)
     return TimeReading(match[0][:WORDS_SHOWN].strip(), anchor, _without(text, match[0]))
 
 

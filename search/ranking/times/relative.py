@@ -143,19 +143,18 @@ def season_days(text: str, today: date) -> tuple[str, DayRange] | None:
     return (match[0], DayRange(first, shifted(first, months=3, days=-1))) if first <= today else None
 
 
-def number_of(groups: MatchedGroups) -> int:
-    """Return the number that `NUMBER` matched."""
-    number = (groups["number"] or "one").removeprefix("a ")
+def number_of(words: str | None) -> int:
+    """Return the number that `NUMBER` matched; 1 if it matched nothing."""
+    number = (words or "one").lower().removeprefix("a ")
     return int(number) if number.isdigit() else NUMBERS[number]
 
 
-def moved_by(day: date, groups: MatchedGroups, sign: int) -> DayRange:
-    """Return the days this many units before or after the day: the longer ago, the less precise."""
-    count, unit = number_of(groups), groups["unit"] or "day"
+def moved_by(day: date, count: int, unit: str) -> DayRange:
+    """Return the days this many units after the day, or before it if negative: the further away, the less precise."""
     if unit in DAYS_IN:
         days = count * DAYS_IN[unit]
-        return around(shifted(day, days=sign * days), 3 if unit != "day" else days // 7)
-    there = shifted(day, months=sign * count * MONTHS_IN[unit])
+        return around(shifted(day, days=days), 3 if unit != "day" else abs(days) // 7)
+    there = shifted(day, months=count * MONTHS_IN[unit])
     return around(there, 15 if unit == "month" else 45 if unit == "quarter" else 90)
 
 
@@ -192,16 +191,17 @@ def _calendar(groups: MatchedGroups, today: date) -> DayRange:
 
 def _rolling(groups: MatchedGroups, today: date) -> DayRange:
     """Return the days of "the past three weeks"."""
-    count, unit = number_of(groups), groups["unit"] or "day"
+    count, unit = number_of(groups["number"]), groups["unit"] or ""
     if unit in DAYS_IN:
         return DayRange(shifted(today, days=-count * DAYS_IN[unit]), today)
     return DayRange(shifted(today, months=-count * MONTHS_IN[unit]), today)
 
 
 def _ago(groups: MatchedGroups, today: date) -> DayRange:
-    span = moved_by(today, groups, -1)
-    if groups["unit"] == "year":  # "a year ago" means the year as often as the day
-        year = month_of(shifted(today, months=-12 * number_of(groups)), 12)
+    count, unit = number_of(groups["number"]), groups["unit"] or ""
+    span = moved_by(today, -count, unit)
+    if unit == "year":  # "a year ago" means the year as often as the day
+        year = month_of(shifted(today, months=-12 * count), 12)
         span = DayRange(min(span.first, year.first), max(span.last, year.last))
     return DayRange(span.first, min(span.last, today))
 
