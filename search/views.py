@@ -66,7 +66,6 @@ COUNTED_SEARCHES, COUNTED_HITS = 5, 20  # of the saved searches, whose new hits 
 LANE_HITS = 50  # of each of these in the river
 EXAMPLES = ("is:starred", "has:code", "role:user", "title:invoice", "after:2026")
 NAMED_SPACES = 8  # in the refusal of an unknown one
-BY_DATE_LIMIT = MAX_LIMIT
 _CONVERSATION_PATH = re.compile(r"/(?:conversations|documents)/\d+")
 _KEPT_PARAMETERS = ("turn", "section", "from", "to")  # of an address that is read at, when the query in it changes
 
@@ -106,7 +105,7 @@ def search_page(request: PageRequest) -> HttpResponse:
         elif is_too_short(box.q):
             status, context = 200, {"too_short": MIN_QUERY_CHARS}
         else:
-            query = _query(box, filters, BY_DATE_LIMIT if box.sort else RESULTS_LIMIT)
+            query = _query(box, filters, MAX_LIMIT if box.sort else RESULTS_LIMIT)
             # A page with a space open shows that space alone.
             results = search(caller=request.caller, query=query, chosen=chosen, cursor=cursor)
             status, context = 200, _results(request, box, query, results, cursor)
