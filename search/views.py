@@ -50,7 +50,7 @@ from search.pages.palette import palette_sections
 from search.pages.past_searches import forget_search, note_use, past_searches, remember_search, save_search
 from search.pages.time_sentences import sentence_of_time
 from search.query import MIN_QUERY_CHARS, is_too_short
-from search.ranking.time_names import note_on_time
+from search.ranking.time_names import name_of_time, note_on_time
 from search.reasons import Reason
 from search.searching import (
     MAX_LIMIT,
@@ -242,6 +242,7 @@ def _results(
         shown_elsewhere.add(note_on_time(results.time))
     if results.correction is not None:
         shown_elsewhere.add(results.correction.note)
+    time_left_out = _query(replace(box, when=""), EVERYTHING, 1).time if box.when else None
     if box.sort:
         likely.sort(key=lambda group: group.created_at, reverse=True)
     context: dict[str, Any] = {
@@ -267,7 +268,8 @@ def _results(
         )
         if results.time and not cursor
         else "",
-        "time_left_out": _query(replace(box, when=""), EVERYTHING, 1).time if box.when else None,
+        "time_left_out": time_left_out,
+        "time_left_out_name": name_of_time(time_left_out) if time_left_out else "",
     }
     if not groups and not results.titles and not cursor:
         is_empty = results.reason is Reason.NOTHING_STORED
