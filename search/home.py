@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.utils import timezone
-from django.utils.dateparse import parse_date
 
 from convmemory.accounts.pages import PageRequest
 from convmemory.conversations.filters import EVERYTHING
@@ -24,6 +23,7 @@ from convmemory.conversations.river import By, Period, river_of
 from convmemory.conversations.statistics import uncounted
 from convmemory.conversations.tasks import enqueue_count
 from search.indexing.status import IndexStatus, index_status
+from search.pages.chips import day_of
 
 RECENT_SHOWN = 6
 
@@ -77,10 +77,7 @@ def period_of(box: SearchBox) -> Period | None:
     """Return the time of a search that is for a time alone, from a day on; None for other searches."""
     if not box.after or box.parameters.keys() - {"after", "before"}:
         return None
-    try:
-        first, last = (parse_date(text) if text else timezone.localdate() for text in (box.after, box.before))
-    except ValueError:
-        return None
+    first, last = (day_of(text) if text else timezone.localdate() for text in (box.after, box.before))
     return Period(first, last) if first and last and first <= last else None
 
 

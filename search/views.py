@@ -19,7 +19,6 @@ from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.dateparse import parse_date
 from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import push_url, replace_url
@@ -44,7 +43,7 @@ from search.home import home_values, period_of, period_values
 from search.indexing.status import index_status, indexing_pace
 from search.models import PastSearch, Source
 from search.pages.answers import best_passage
-from search.pages.chips import choices_of, presets_of, with_full_names
+from search.pages.chips import choices_of, day_of, presets_of, with_full_names
 from search.pages.groups import by_band, group_hits, label_of_unlikely, silence, turn_url
 from search.pages.palette import palette_sections
 from search.pages.past_searches import forget_search, note_use, past_searches, remember_search, save_search
@@ -210,10 +209,7 @@ def _without_quotes(name: str) -> str:
 def _moment(text: str, at: time) -> datetime | None:
     if not text:
         return None
-    try:
-        day = parse_date(text)
-    except ValueError:
-        day = None
+    day = day_of(text)
     if day is None:
         raise InvalidInput(f"{text[:40]!r} is not a date: write it as 2026-03-31.")
     try:
