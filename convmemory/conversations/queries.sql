@@ -609,7 +609,10 @@ $$
 WITH RECURSIVE models AS (
     SELECT min(model) AS model FROM conversations_message WHERE owner_id = %(owner)s AND model > ''
     UNION ALL
-    SELECT (SELECT min(m.model) FROM conversations_message AS m WHERE m.owner_id = %(owner)s AND m.model > models.model)
+    SELECT (
+        SELECT min(m.model) FROM conversations_message AS m
+        WHERE m.owner_id = %(owner)s AND m.model > '' AND m.model > models.model
+    )
     FROM models
     WHERE models.model IS NOT NULL
 )
