@@ -197,6 +197,7 @@ def stored_rows() -> Rows:
 
 MADE_ANEW = {
     "conversations_message": {"contents"},
+    "memory_messageembedding": {"content_hash", "conversation_id", "position", "role"},
     "search_source": {"title_words"},
     "search_passage": {"embedding", "code", "tokens"},
     "search_itemembedding": {"code"},
