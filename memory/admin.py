@@ -3,19 +3,33 @@
 from collections.abc import Sequence
 
 from django.contrib import admin
-from django.db.models import Q
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
 
-from convmemory.core.administration.lists import ConversationFilter, OwnerFilter, UptoFilter, user_id_of
+from convmemory.core.administration.lists import (
+    ConversationFilter,
+    OwnerFilter,
+    UptoFilter,
+    user_id_of,
+    whole_number,
+)
 from convmemory.core.administration.metadata import MetadataAdmin, confirmed_action
 from memory.models import MessageEmbedding
 from memory.tasks import enqueue_embed
 
 
-class OwnerOfConversationFilter(OwnerFilter):
-    """Filters by the owner of the conversation, for which this table has an index."""
+class OwnerOfMessageFilter(OwnerFilter):
+    """Filters by the owner of the message, whose table has an index for it."""
 
     def condition(self, value: str) -> Q:
-        return Q(conversation__archive_id=user_id_of(value))
+        return Q(message__archive_id=user_id_of(value))
+
+
+class HomeFilter(ConversationFilter):
+    """Filters by the number of the message's conversation."""
+
+    def condition(self, value: str) -> Q:
+        return Q(message__conversation_id=whole_number(value))
 
 
 def retry_messages(rows: Sequence[MessageEmbedding]) -> None:
@@ -37,14 +51,18 @@ class MessageEmbeddingAdmin(MetadataAdmin):
     list_display = (
         "id", "archive", "conversation_id", "message_id", "role", "status", "token_count", "error", "updated_at",
     )  # fmt: skip
-    list_filter = (OwnerOfConversationFilter, ConversationFilter, "status", "space", UptoFilter)
+    list_select_related = ("archive__person", "message")
+    list_filter = (OwnerOfMessageFilter, HomeFilter, "status", "space", UptoFilter)
     fields = (
-        "archive", "conversation", "message", "position", "role", "space", "status", "error", "attempts", "token_count",
-        "created_at", "updated_at",
+        "archive", "conversation_id", "message", "position", "role", "space", "status", "error", "attempts",
+        "token_count", "created_at", "updated_at",
     )  # fmt: skip
-    readonly_fields = ("created_at", "updated_at")
-    search_by = ("pk", "conversation_id", "message_id")
+    readonly_fields = ("conversation_id", "position", "role", "created_at", "updated_at")
+    search_by = ("pk", "message__conversation_id", "message_id")
     actions = ("retry",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[MessageEmbedding]:
+        return super().get_queryset(request).defer("message__parts", "message__outcome")
 
     retry = confirmed_action(
         "retry",

@@ -6,8 +6,7 @@ class MemoryConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from memory.records import on_elements_embedded, on_items_compared
-        from search.index_signals import elements_embedded, items_compared
+        from memory.records import on_elements_embedded
+        from search.index_signals import elements_embedded
 
         elements_embedded.connect(on_elements_embedded, dispatch_uid="memory.records")
-        items_compared.connect(on_items_compared, dispatch_uid="memory.positions")

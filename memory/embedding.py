@@ -24,7 +24,7 @@ from convmemory.core.queue.retrying import EMBEDDING
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
-from memory.models import MessageEmbedding
+from memory.models import HASH_BYTES, MessageEmbedding
 from memory.records import ERROR_CHARS
 from search.adapters.conversations import source_of
 from search.models import Source
@@ -95,12 +95,13 @@ def request_embeddings(*, caller: Caller, conversation_id: int, message_ids: Seq
         "conversation": conversation.pk,
         "space": space.pk,
         "messages": ids,
+        "hash_bytes": HASH_BYTES,
     }
     with connection.cursor() as cursor:
         cursor.execute(load_sql("memory", "request_embeddings"), parameters)
-    records = MessageEmbedding.objects.filter(message_id__in=ids, space=space).order_by("position")
+    records = MessageEmbedding.objects.filter(message_id__in=ids, space=space).select_related("message")
     return Requested(
-        records=tuple(records),
+        records=tuple(records.defer("message__parts").order_by("message__position")),
         skipped=tuple(Skipped(m.pk, m.role, _why_skipped(m)) for m in messages if _why_skipped(m)),
     )
 
@@ -146,7 +147,7 @@ def _claim(space: EmbeddingSpace, message_ids: set[int]) -> list[Message]:
     open_records = MessageEmbedding.objects.filter(
         space=space, message_id__in=message_ids, attempts__lt=EMBEDDING.max_attempts
     ).exclude(status=MessageEmbedding.Status.COMPLETED)
-    rows = list(open_records.select_related("message").order_by("attempts", "position")[:BATCH])
+    rows = list(open_records.select_related("message").order_by("attempts", "message__position")[:BATCH])
     batch = [row for row in rows if row.attempts == 0] or rows[:1]
     MessageEmbedding.objects.filter(pk__in=[row.pk for row in batch]).update(
         status=MessageEmbedding.Status.PROCESSING, attempts=F("attempts") + 1, updated_at=timezone.now()

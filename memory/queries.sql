@@ -14,9 +14,9 @@ HAVING bool_and(m.id = ANY(%(messages)s))
 -- name: request_embeddings
 -- Mark the records of some messages as pending, unless they are embedded in their current form or being embedded.
 INSERT INTO memory_messageembedding AS r
-    (owner_id, conversation_id, space_id, message_id, status, error, attempts, token_count, role, "position",
-     content_hash, created_at, updated_at)
-SELECT %(owner)s, m.conversation_id, %(space)s, m.id, 'pending', '', 0, 0, m.role, m."position", m.content_hash, now(), now()
+    (owner_id, space_id, message_id, status, error, attempts, token_count, content_hash, created_at, updated_at)
+SELECT
+    %(owner)s, %(space)s, m.id, 'pending', '', 0, 0, substring(m.content_hash FROM 1 FOR %(hash_bytes)s), now(), now()
 FROM conversations_message AS m
 WHERE
     m.owner_id = %(owner)s AND m.conversation_id = %(conversation)s AND m.id = ANY(%(messages)s)
@@ -25,7 +25,6 @@ ON CONFLICT (message_id, space_id, owner_id) DO UPDATE SET
     status = 'pending',
     error = '',
     attempts = 0,
-    "position" = EXCLUDED."position",
     content_hash = EXCLUDED.content_hash,
     updated_at = EXCLUDED.updated_at
 WHERE r.status IN ('pending', 'failed') OR r.content_hash <> EXCLUDED.content_hash
@@ -47,28 +46,19 @@ SELECT
     coalesce(sum(r.token_count) FILTER (WHERE r.status = 'completed'), 0)
 FROM conversations_message AS m
 LEFT JOIN memory_messageembedding AS r
-    ON r.message_id = m.id AND r.owner_id = m.owner_id AND r.space_id = %(space)s AND r.content_hash = m.content_hash
+    ON r.message_id = m.id AND r.owner_id = m.owner_id AND r.space_id = %(space)s
+    AND r.content_hash = substring(m.content_hash FROM 1 FOR %(hash_bytes)s)
 WHERE
     m.owner_id = %(owner)s AND m.conversation_id = %(conversation)s
     AND (m.is_real_user OR m.role = 'assistant')
 
--- name: follow_positions
--- Update the positions of one conversation's messages that have moved, from one turn on.
-UPDATE memory_messageembedding AS r
-SET "position" = m."position"
-FROM conversations_message AS m
-WHERE
-    m.owner_id = %(owner)s AND m.conversation_id = %(conversation)s AND coalesce(m.turn_number >= %(first_turn)s, TRUE)
-    AND r.message_id = m.id AND r.owner_id = m.owner_id AND r."position" <> m."position"
-
 -- name: record_outcomes
--- Insert or replace the status records of some messages of one conversation.
+-- Insert or replace the status records of some messages of one owner.
 INSERT INTO memory_messageembedding AS r
-    (owner_id, conversation_id, space_id, message_id, status, error, attempts, token_count, role, "position",
-     content_hash, created_at, updated_at)
+    (owner_id, space_id, message_id, status, error, attempts, token_count, content_hash, created_at, updated_at)
 SELECT
-    %(owner)s, %(conversation)s, %(space)s, m.id, CASE WHEN t.error = '' THEN 'completed' ELSE 'failed' END, t.error,
-    (t.error <> '')::int, t.token_count, m.role, m."position", t.content_hash, now(), now()
+    %(owner)s, %(space)s, m.id, CASE WHEN t.error = '' THEN 'completed' ELSE 'failed' END, t.error,
+    (t.error <> '')::int, t.token_count, t.content_hash, now(), now()
 FROM unnest(%(messages)s::bigint[], %(errors)s::text[], %(token_counts)s::int[], %(hashes)s::bytea[])
     AS t (message_id, error, token_count, content_hash)
 INNER JOIN conversations_message AS m ON m.id = t.message_id AND m.owner_id = %(owner)s
@@ -81,8 +71,6 @@ ON CONFLICT (message_id, space_id, owner_id) DO UPDATE SET
         ELSE EXCLUDED.attempts
     END,
     token_count = EXCLUDED.token_count,
-    role = EXCLUDED.role,
-    "position" = EXCLUDED."position",
     content_hash = EXCLUDED.content_hash,
     updated_at = EXCLUDED.updated_at
 WHERE NOT (%(keep_completed)s AND r.status = 'completed' AND r.content_hash = EXCLUDED.content_hash)

@@ -20,7 +20,7 @@ from convmemory.core.sql import load_sql
 from convmemory.core.trash import outside_trash
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
-from memory.models import MessageEmbedding
+from memory.models import HASH_BYTES, MessageEmbedding
 from search.adapters.conversations import KIND
 from search.models import Source
 from search.sources import Element
@@ -41,17 +41,15 @@ class MemoryStats:
 def memory_stats(*, caller: Caller, conversation_id: int) -> MemoryStats:
     """Return one conversation's counts in the active space. Raises: NotFound."""
     conversation = get_conversation(caller=caller, conversation_id=conversation_id)
-    parameters = {"owner": caller.archive_id, "conversation": conversation.pk, "space": active_space().pk}
+    parameters = {
+        "owner": caller.archive_id,
+        "conversation": conversation.pk,
+        "space": active_space().pk,
+        "hash_bytes": HASH_BYTES,
+    }
     with connection.cursor() as cursor:
         cursor.execute(load_sql("memory", "conversation_stats"), parameters)
         return MemoryStats(*cursor.fetchone())
-
-
-def follow_positions(source: Source, first_turn: int) -> None:
-    """Update the positions of records whose messages moved, from one turn of the conversation on. One query."""
-    parameters = {"owner": source.archive_id, "conversation": source.object_id, "first_turn": first_turn}
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("memory", "follow_positions"), parameters)
 
 
 def record_outcomes(
@@ -70,12 +68,11 @@ def record_outcomes(
     """
     parameters: dict[str, Any] = {
         "owner": source.archive_id,
-        "conversation": source.object_id,
         "space": space.pk,
         "messages": [element.element_id for element in elements],
         "errors": [errors.get(element.element_id, "")[:ERROR_CHARS] for element in elements],
         "token_counts": [token_counts.get(element.element_id, 0) for element in elements],
-        "hashes": [element.digest for element in elements],
+        "hashes": [element.digest[:HASH_BYTES] for element in elements],
         "keep_completed": keep_completed,
     }
     with connection.cursor() as cursor:
@@ -99,11 +96,6 @@ def on_elements_embedded(
         )
 
 
-def on_items_compared(sender: Any, *, source: Source, first_item: int, **kwargs: Any) -> None:
-    if source.kind == KIND:
-        follow_positions(source, first_item)
-
-
 # A task that is still queued starts sooner than this; a record that waits longer was missed.
 PATIENCE = timedelta(minutes=1)
 Status = MessageEmbedding.Status
@@ -118,12 +110,12 @@ def messages_to_embed(*, limit: int, except_of: Collection[int] = ()) -> dict[tu
     now = timezone.now()
     due = Q(status__in=[Status.PENDING, Status.PROCESSING], updated_at__lt=now - PATIENCE)
     due |= Q(status=Status.FAILED) & EMBEDDING.due(now)
-    due &= outside_trash("conversation")
+    due &= outside_trash("message__conversation")
     rows = MessageEmbedding.objects.filter(due, space=active_space(), attempts__lt=EMBEDDING.max_attempts).exclude(
-        conversation__in=except_of
+        message__conversation__in=except_of
     )
     messages: dict[tuple[int, int], list[int]] = {}
-    columns = ("archive_id", "conversation_id", "message_id")
+    columns = ("archive_id", "message__conversation_id", "message_id")
     for owner, conversation, message in rows.order_by("updated_at").values_list(*columns)[:limit]:
         messages.setdefault((owner, conversation), []).append(message)
     return messages

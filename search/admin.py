@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 from django.contrib import admin
-from django.db.models import F, Q, QuerySet
+from django.db.models import F, Q, QuerySet, Value
+from django.db.models.lookups import Exact
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import URLPattern, path, reverse
@@ -27,7 +28,7 @@ from search.indexing.inspecting import (
     texts_of_items,
 )
 from search.indexing.sweeping import sources_behind
-from search.models import Item, ItemEmbedding, PassageBlock, Source, SourceIndex
+from search.models import HASH_START, HASH_START_BYTES, Item, ItemEmbedding, PassageBlock, Source, SourceIndex
 from search.sources import adapter_of
 from search.tasks import enqueue_sources
 from search.vectors.packing import ITEMS_PER_BLOCK, Passages, StoredPassage
@@ -268,6 +269,9 @@ class ItemEmbeddingAdmin(ContentAdmin, ReindexingAdmin, DeletableAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).defer("embedding")
+
+    def hash_condition(self, digest: bytes) -> Q:
+        return Q(Exact(HASH_START, Value(digest[:HASH_START_BYTES])), content_hash=digest)
 
     @admin.display(description="item")
     def item(self, obj: ItemEmbedding) -> str:

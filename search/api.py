@@ -1,7 +1,6 @@
 """Routes for search and for the state of the index."""
 
 from dataclasses import replace
-from typing import Literal
 
 from django.http import HttpRequest
 from ninja import P, Query, QueryEx, Router
@@ -10,14 +9,13 @@ from convmemory.accounts.authentication import caller_in, caller_of
 from convmemory.accounts.callers import MINE
 from convmemory.conversations.filters import FilterSchema, each_name
 from convmemory.conversations.reading import find_by_source
-from convmemory.conversations.schemas import ONE_ARCHIVE, SPACES
+from convmemory.conversations.schemas import ONE_ARCHIVE
 from convmemory.core.errors import NotFound
 from search.indexing.status import IndexStatus, index_status
-from search.schemas import IndexStatusOut, MixedPage, SearchPage, SectionPage
+from search.schemas import IndexStatusOut, MixedPage, SearchPage, SearchParameters, SectionPage
 from search.searching import (
     TURNS_ALONE,
     DocumentScope,
-    SearchQuery,
     SearchResults,
     parse_kinds,
     parse_scope,
@@ -26,22 +24,16 @@ from search.searching import (
 
 router = Router(tags=["search"])
 
-WhenParameter = Literal["", "any"]
-WHEN = 'any takes words such as "last month" as plain words, not as a time'
+SCOPE = "any of user, assistant, thinking, tool, separated by commas"
 
 
 @router.get("/conversations/search", response=SearchPage, by_alias=False, summary="Find turns")
 def search_conversations(
     request: HttpRequest,
     chosen: Query[FilterSchema],
-    query: QueryEx[str, P(description="2 to 10,000 characters, as you would ask a person")],
-    limit: QueryEx[int, P(description="1 to 50")] = 20,
-    mode: QueryEx[str, P(description="hybrid, semantic or full_text")] = "hybrid",
-    scope: QueryEx[str, P(description="any of user, assistant, thinking, tool, separated by commas")] = "",
+    asked: Query[SearchParameters],
+    scope: QueryEx[str, P(description=SCOPE)] = "",
     source_id: QueryEx[str, P(description="your own id of a conversation, to search it alone")] = "",
-    when: QueryEx[WhenParameter, P(description=WHEN)] = "",
-    space: QueryEx[str, P(description=SPACES)] = "",
-    cursor: str = "",
 ) -> SearchResults:
     filters = chosen.filters(kinds=TURNS_ALONE)
     if source_id:
@@ -52,51 +44,32 @@ def search_conversations(
         if conversation is None:
             raise NotFound(f"There is no conversation with the source id {source_id!r}.")
         filters = replace(filters, archived=None, conversation_id=conversation.pk)
-        space = MINE
-    checked = SearchQuery(
-        text=query, limit=limit, mode=mode, scope=parse_scope(scope), filters=filters, has_operators=True,
-        is_timeless=when == "any",
-    )  # fmt: skip
-    return search(caller=caller_of(request), query=checked, chosen=space, cursor=cursor, folds_copies=True)
+    query = asked.query_of(scope=parse_scope(scope), filters=filters)
+    space = MINE if source_id else asked.space
+    return search(caller=caller_of(request), query=query, chosen=space, cursor=asked.cursor, folds_copies=True)
 
 
 @router.get("/documents/search", response=SectionPage, by_alias=False, summary="Find sections of documents")
 def search_in_documents(
     request: HttpRequest,
-    query: QueryEx[str, P(description="2 to 10,000 characters, as you would ask a person")],
-    limit: QueryEx[int, P(description="1 to 50")] = 20,
-    mode: QueryEx[str, P(description="hybrid, semantic or full_text")] = "hybrid",
+    asked: Query[SearchParameters],
     document_id: QueryEx[int | None, P(description="only this document")] = None,
     conversation_id: QueryEx[int | None, P(description="only documents attached to this conversation")] = None,
-    when: QueryEx[WhenParameter, P(description=WHEN)] = "",
-    space: QueryEx[str, P(description=SPACES)] = "",
-    cursor: str = "",
 ) -> SearchResults:
-    checked = SearchQuery(
-        text=query, limit=limit, mode=mode, has_operators=True, is_timeless=when == "any",
-        document_scope=DocumentScope(document_id, conversation_id),
-    )  # fmt: skip
-    return search(caller=caller_of(request), query=checked, chosen=space, cursor=cursor)
+    query = asked.query_of(document_scope=DocumentScope(document_id, conversation_id))
+    return search(caller=caller_of(request), query=query, chosen=asked.space, cursor=asked.cursor)
 
 
 @router.get("/search", response=MixedPage, by_alias=False, summary="Find turns and sections together")
 def search_everything(
     request: HttpRequest,
     chosen: Query[FilterSchema],
-    query: QueryEx[str, P(description="2 to 10,000 characters, as you would ask a person")],
+    asked: Query[SearchParameters],
     kind: QueryEx[str, P(description="turn, section, or both, separated by commas")] = "turn,section",
-    limit: QueryEx[int, P(description="1 to 50")] = 20,
-    mode: QueryEx[str, P(description="hybrid, semantic or full_text")] = "hybrid",
-    scope: QueryEx[str, P(description="any of user, assistant, thinking, tool, separated by commas")] = "",
-    when: QueryEx[WhenParameter, P(description=WHEN)] = "",
-    space: QueryEx[str, P(description=SPACES)] = "",
-    cursor: str = "",
+    scope: QueryEx[str, P(description=SCOPE)] = "",
 ) -> SearchResults:
-    checked = SearchQuery(
-        text=query, limit=limit, mode=mode, scope=parse_scope(scope), filters=chosen.filters(kinds=parse_kinds(kind)),
-        has_operators=True, is_timeless=when == "any",
-    )  # fmt: skip
-    return search(caller=caller_of(request), query=checked, chosen=space, cursor=cursor, folds_copies=True)
+    query = asked.query_of(scope=parse_scope(scope), filters=chosen.filters(kinds=parse_kinds(kind)))
+    return search(caller=caller_of(request), query=query, chosen=asked.space, cursor=asked.cursor, folds_copies=True)
 
 
 @router.get("/index/status", response=IndexStatusOut, summary="How far your archive is indexed")

@@ -6,13 +6,10 @@ the pages take the same few queries however large the archive is.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from typing import Any
 
 from django.utils import timezone
-from django.utils.dateparse import parse_date
 
-from convmemory.accounts.callers import Caller
 from convmemory.accounts.pages import PageRequest
 from convmemory.conversations.filters import EVERYTHING
 from convmemory.conversations.importing.imports import imports_of
@@ -22,10 +19,11 @@ from convmemory.conversations.models import Conversation
 from convmemory.conversations.pages.search_box import SearchBox
 from convmemory.conversations.periods import Points, on_this_day, points_in, summary_of
 from convmemory.conversations.reading import page_of_conversations
-from convmemory.conversations.river import By, Period, River, river_of
+from convmemory.conversations.river import By, Period, river_of
 from convmemory.conversations.statistics import uncounted
 from convmemory.conversations.tasks import enqueue_count
 from search.indexing.status import IndexStatus, index_status
+from search.pages.chips import day_of
 
 RECENT_SHOWN = 6
 
@@ -34,8 +32,6 @@ RECENT_SHOWN = 6
 class Home:
     """The home page. `changed` says how many conversations of each archive changed since the last count."""
 
-    river: River | None
-    points: Points
     recent: Sequence[Conversation]
     this_day: Sequence[Conversation]
     index: IndexStatus
@@ -53,43 +49,35 @@ class Home:
         return not (self.recent or index.items or index.unread_documents or index.unfinished_imports)
 
 
-def home_of(
-    *, caller: Caller, by: By = "project", today: date | None = None, newest: Sequence[Conversation] | None = None
-) -> Home:
-    """Return the caller's home page; `newest` are the newest conversations, if they are loaded already."""
-    day = today or timezone.localdate()
+def home_values(request: PageRequest, newest: Sequence[Conversation] | None = None) -> dict[str, Any]:
+    """Return the values for the template `home/home.html`, and enqueue the counting of changed conversations.
+
+    `newest` are the newest conversations, if they are loaded already.
+    """
+    caller, today = request.caller, timezone.localdate()
     if newest is None:
         newest, _ = page_of_conversations(caller=caller, filters=EVERYTHING, limit=RECENT_SHOWN)
-    river = river_of(caller=caller, by=by, today=day)
-    return Home(
-        river=river,
-        points=points_in(caller=caller, river=river) if river else Points(),
+    river = river_of(caller=caller, by=_by(request), today=today)
+    points = points_in(caller=caller, river=river) if river else Points()
+    home = Home(
         recent=newest[:RECENT_SHOWN],
-        this_day=on_this_day(caller=caller, today=day),
+        this_day=on_this_day(caller=caller, today=today),
         index=index_status(caller=caller),
         last_import=next(iter(imports_of(caller=caller, limit=1)), None),
         changed=river.uncounted if river else {caller.archive_id: uncounted(caller=caller)},
     )
-
-
-def home_values(request: PageRequest, newest: Sequence[Conversation] | None = None) -> dict[str, Any]:
-    """Return the values for the template `home/home.html`, and enqueue the counting of changed conversations."""
-    home = home_of(caller=request.caller, by=_by(request), newest=newest)
-    for access in request.caller.archives if home.uncounted else ():
+    for access in caller.archives if home.uncounted else ():
         if home.changed.get(access.archive_id):
-            with request.caller.in_(access):
+            with caller.in_(access):
                 enqueue_count(access.archive_id)
-    return values_of_where_to_get(request) | {"home": home, "river": home.river, "points": home.points}
+    return values_of_where_to_get(request) | {"home": home, "river": river, "points": points}
 
 
 def period_of(box: SearchBox) -> Period | None:
     """Return the time of a search that is for a time alone, from a day on; None for other searches."""
     if not box.after or box.parameters.keys() - {"after", "before"}:
         return None
-    try:
-        first, last = (parse_date(text) if text else timezone.localdate() for text in (box.after, box.before))
-    except ValueError:
-        return None
+    first, last = (day_of(text) if text else timezone.localdate() for text in (box.after, box.before))
     return Period(first, last) if first and last and first <= last else None
 
 

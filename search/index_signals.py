@@ -1,4 +1,4 @@
-"""The signals of the index, for the layers above it, which subscribe in their `apps.py`."""
+"""The signal of the index, for the layers above it, which subscribe in their `apps.py`."""
 
 from django.dispatch import Signal
 
@@ -6,7 +6,3 @@ from django.dispatch import Signal
 # Arguments: source, space, elements: Sequence[Element], token_counts: Mapping[int, int] and errors: Mapping[int, str]
 # by element id, keep_completed: bool (records of unchanged elements stay).
 elements_embedded = Signal()
-
-# Sent before the items of a source, from one on, are compared with the stored rows: elements may have moved.
-# Arguments: source, first_item: int.
-items_compared = Signal()

@@ -4,11 +4,13 @@ A language is detected by its script and, in Latin script, by its commonest word
 language is indexed as English, so that code, logs and names are unaffected.
 """
 
+import json
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from importlib import resources
 
 import pyphen
 
@@ -45,96 +47,22 @@ _LETTERS = {
 """Letters that only one of these languages has; a word with one counts as a common word."""
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_COMMON = {
-    "english": _words(
-        """a about after all also am an and any are as at be because been but by can could did do does for from get had
-    has have he her here him his how i if in into is it its just like me more my no not of off on one only or
-    other our out over she should so some such than that the their them then there these they this to too up us
-    use was we were what when where which who why will with would you your"""
-    ),
-    "danish": _words(
-        """af alle at blev da de dem den der det dette du efter eller en er et for fra ham han hans har havde hun
-        hvad hvis hvor ikke jeg kan man med men mig min mit når og også om op på sig skal som så til ud var ved
-        vi vil være"""
-    ),
-    "dutch": _words(
-        """aan als bij dan dat de deze die dit door een en er geen had heb hebben heeft het hij hoe ik in is je kan
-        maar met mijn naar niet nog of om onder ook op te tot uit van veel voor waar wat we wel wordt ze zich
-        zijn zo zou"""
-    ),
-    "finnish": _words(
-        """ei ennen ettei että hän häntä hänen ja joka jos joten jotka kanssa koska kuin kun me mikä minä missä
-        miten mitä mutta myös niin nyt olen oli olla on ovat se sen siitä sinä sitä tai tämä tässä vaan vai vain
-        voi voiko"""
-    ),
-    "french": _words(
-        """alors au aussi avec ce ces cette comme dans de des du elle en est et être faut ils je jusqu la le les
-        leur lui mais mes mon ne nous on ou où par pas peut plus pour pourquoi qu que quel quelle qui sa sans se
-        ses si son sont sur tout très tu un une vous"""
-    ),
-    "german": _words(
-        """aber als am an auch auf aus bei bin bis da dann das dass dein dem den der des die doch du durch ein eine
-        einem einen einer er es für habe haben hat ich ihr im in ist ja kann kein keine mein mich mir mit muss
-        müssen nach nicht noch nur ob oder schon sich sie sind so soll über um und uns von vor war warum was
-        wenn wer werden wie wir wird wo zu zum zur"""
-    ),
-    "hungarian": _words(
-        """a az azt csak de egy el én ez ezt és ha hogy hogyan igen is itt kell ki lehet le már meg mert mi miért
-        mint mit most nagyon nem ő össze pedig sem szerint után vagy van volt"""
-    ),
-    "indonesian": _words(
-        """ada adalah agar akan aku anda apa apakah atau bagaimana bahwa bisa dalam dan dapat dari dengan di harus
-        ini itu jadi jika juga kami karena ke kita lebih mana mereka oleh pada sangat saya seperti sudah tapi
-        tidak untuk yang"""
-    ),
-    "italian": _words(
-        """a al alla anche che chi ci come con cosa da dal dei del della delle di dopo dove e è gli ha ho i il in
-        io la le lo ma mi mia mio nel nella non o per perché più può quando quanto questa questo se si sono su
-        suo ti tra un una"""
-    ),
-    "norwegian": _words(
-        """alle at av bare ble da de deg den det dette du eller en er et etter for fra han har hun hva hvis hvor
-        hvordan ikke jeg kan man med meg men mer min noe nå når og også om opp på seg skal som så til ut var ved
-        vi vil være"""
-    ),
-    "portuguese": _words(
-        """a ao aos as até com como da das de dela dele depois do dos e é ela ele em era essa esse esta está eu foi
-        isso já mais mas me meu minha muito na não nas no nos o onde os ou para pela pelo por porque qual quando
-        que quem se sem ser seu são só sua também tem um uma você"""
-    ),
-    "romanian": _words(
-        """am ar are asta aș ca care ce cel cum cu da dacă de din după ea ei el este eu face fi fost în îmi la le
-        mai mea meu mi nu o pe pentru poate prin sau se și sunt să te tot trebuie un una unde"""
-    ),
-    "spanish": _words(
-        """a al algo antes aunque como con cómo cuál cuando cuánto cuánta de del desde dónde donde durante e el
-        ella en entre era es esa ese eso esta está este esto fue ha hacer hasta hay la las le lo los me más mi
-        muy nada ni no nos o os otro para pero por porque qué que quien se sea ser si sí sin sobre son su sus
-        también te tengo tiene todo tu un una uno y ya yo"""
-    ),
-    "swedish": _words(
-        """alla att av blev bli båda de dem den denna det detta du där efter ej eller en ett från för ha hade han
-        har hon hur i inte jag kan man med men mig min måste mycket ni nu när och också om på sig ska skall som
-        så till under upp ut vad var varför vi vid vill är"""
-    ),
-    "turkish": _words(
-        """ama ancak bana ben beni bir biz bu çok da daha de değil en gibi göre hem her için ile ise kadar kim
-        mi mu ne neden nerede o olan olarak olduğu onu sonra şey şu tüm var ve veya ya yok"""
-    ),
+COMMON_IN = {
+    language: frozenset(words)
+    for language, words in json.loads(
+        resources.files("search").joinpath("common_words.json").read_text(encoding="utf-8")
+    ).items()
 }
+"""The commonest words of each language that is recognised by them."""
 _BY_WORD = {
-    word: frozenset(language for language, common in _COMMON.items() if word in common)
-    for word in frozenset().union(*_COMMON.values())
+    word: frozenset(language for language, common in COMMON_IN.items() if word in common)
+    for word in frozenset().union(*COMMON_IN.values())
 }
 COMMON_WORDS = frozenset(_BY_WORD)
 # ASCII letters in lower case; other characters become spaces.
 _LETTERS_ALONE = bytes(ord(chr(code).lower()) if code < 128 and chr(code).isalpha() else 32 for code in range(256))
 _BY_LETTER = {letter: language for language, letters in _LETTERS.items() for letter in letters}
-LANGUAGES = tuple(sorted((_SCRIPTS.keys() | _COMMON.keys()) - {ENGLISH}))
+LANGUAGES = tuple(sorted((_SCRIPTS.keys() | COMMON_IN.keys()) - {ENGLISH}))
 """The languages that have a configuration in addition to English, named as PostgreSQL names its stemmers."""
 
 
@@ -183,7 +111,7 @@ def _by_common_words(words: Counter[str]) -> str:
         for language in languages:
             occurrences[language] += count
             distinct[language] += 1
-    best = max(_COMMON, key=lambda language: (occurrences[language], language == ENGLISH))
+    best = max(COMMON_IN, key=lambda language: (occurrences[language], language == ENGLISH))
     is_enough = occurrences[best] >= MIN_SHARE * words.total()
     return best if is_enough and distinct[best] >= MIN_WORDS else ""
 

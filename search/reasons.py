@@ -1,8 +1,9 @@
 """Why an answer of a search is empty or incomplete, and what to do about it: one enumeration, worded once.
 
 `TOOLS` has the sentences for models, programs and the terminal, in English; `PAGES` those for people, translated.
-A search returns a `Reason` with its values as an `Explanation`; surfaces only show it. Each sentence
-states facts that `explain_empty` has read. Source: docs/adr/0083-reasons-of-empty-answers.md.
+A search returns a `Reason` with its values as an `Explanation`; surfaces only show it. Values are the same for both,
+and are put into words when a sentence is shown, in its language. Each sentence states facts that `explain_empty` has
+read. Source: docs/adr/0083-reasons-of-empty-answers.md.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from django.utils.translation import gettext, ngettext
+from django.utils.functional import lazy
+from django.utils.translation import gettext, ngettext, override
 from django.utils.translation import gettext_lazy as _
 
 from convmemory.conversations.filters import EXACT, Filters, each_name
@@ -57,7 +59,7 @@ TOOLS: Mapping[Reason, str] = {
     Reason.NONE_ATTACHED: "No document is attached to this conversation: attach one on its page, or name none.",
     Reason.NOT_ATTACHED: "This document is not attached to the conversation: attach it, or leave out document_id.",
     Reason.NOT_READY: "%(documents)s cannot be searched: %(states)s. Search again once it is read, or upload it again.",
-    Reason.PENDING: "%(waiting)s. Search again later for all.",
+    Reason.PENDING: "Not everything can be found yet: %(waiting)s. Search again later for all.",
     Reason.PAST_END: "This is past the end: there is nothing more. Start again from the beginning.",
 }
 PAGES: Mapping[Reason, "StrOrPromise"] = {
@@ -77,36 +79,24 @@ PAGES: Mapping[Reason, "StrOrPromise"] = {
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A reason with the values that its sentence names; `for_pages` are those in the language of the page."""
+    """A reason with the values that its sentence names, which may be lazily translated."""
 
     reason: Reason
-    values: Mapping[str, str] = field(default_factory=dict)
-    page_values: "Mapping[str, StrOrPromise]" = field(default_factory=dict)
+    values: "Mapping[str, StrOrPromise]" = field(default_factory=dict)
 
     @property
     def for_tools(self) -> str:
-        return TOOLS[self.reason] % self.values
+        with override("en"):
+            return TOOLS[self.reason] % self.values
 
     @property
     def for_pages(self) -> str:
-        return str(PAGES[self.reason]) % (self.page_values or self.values)
+        return str(PAGES[self.reason]) % self.values
 
 
-ONLY_NEAREST = Explanation(
-    Reason.BELOW_BAR,
-    {"rest": "; what follows is only the nearest"},
-    {"rest": _("; what follows is only the nearest")},
-)
-NOTHING_BROUGHT = Explanation(
-    Reason.BELOW_BAR,
-    {"rest": ": a search shows what comes nearest"},
-    {"rest": _(": a search shows what comes nearest")},
-)
-NOT_SIMILAR = Explanation(
-    Reason.BELOW_BAR,
-    {"rest": " at this similarity: a lower threshold brings back more"},
-    {"rest": _(" at this similarity: a lower one brings back more")},
-)
+ONLY_NEAREST = Explanation(Reason.BELOW_BAR, {"rest": _("; what follows is only the nearest")})
+NOTHING_BROUGHT = Explanation(Reason.BELOW_BAR, {"rest": _(": a search shows what comes nearest")})
+NOT_SIMILAR = Explanation(Reason.BELOW_BAR, {"rest": _(" at this similarity: a lower threshold brings back more")})
 
 
 EMPTY = {Reason.NO_MATCH: 0, Reason.FILTERED_OUT: 1, Reason.NOT_READY: 2}
@@ -134,32 +124,22 @@ class Pending:
     @property
     def explanation(self) -> Explanation | None:
         """Return the note on what is pending; None if nothing is."""
-        parts, shown = [], []
+        return Explanation(Reason.PENDING, {"waiting": lazy(self._waiting, str)()}) if self.items else None
+
+    def _waiting(self) -> str:
+        parts = []
         for kind, (waiting, without_words, total) in self.kinds.items():
-            name = _NAMES.get(kind, "items")
-            for count, in_tools, on_page in (
-                (waiting - without_words, "not yet searchable by meaning, only by words", _ONLY_BY_WORDS),
-                (without_words, "perhaps not found yet", _PERHAPS_NOT),
-            ):
+            for count, searchable in ((waiting - without_words, _ONLY_BY_WORDS), (without_words, _PERHAPS_NOT)):
                 if count:
-                    parts.append(f"{count:,} of {total:,} {name} {'is' if count == 1 else 'are'} {in_tools}")
                     counted = {"pending": f"{count:,}", "total": f"{total:,}"}
-                    shown.append(on_page % {"counts": str(_PAGE_NAMES.get(kind, _PAGE_NAMES[""])) % counted})
+                    parts.append(searchable % {"counts": str(_COUNTS.get(kind, _COUNTS[""])) % counted})
         if self.unread:
-            parts.append(f"{self.unread:,} {'document is' if self.unread == 1 else 'documents are'} being read")
-            shown.append(
-                ngettext("%(count)s document is being read", "%(count)s documents are being read", self.unread)
-                % {"count": f"{self.unread:,}"}
-            )
+            sentence = ngettext("%(count)s document is being read", "%(count)s documents are being read", self.unread)
+            parts.append(sentence % {"count": f"{self.unread:,}"})
         if self.imports:
-            parts.append(f"{self.imports:,} {'import has' if self.imports == 1 else 'imports have'} not ended")
-            shown.append(
-                ngettext("%(count)s import has not ended", "%(count)s imports have not ended", self.imports)
-                % {"count": f"{self.imports:,}"}
-            )
-        if not parts:
-            return None
-        return Explanation(Reason.PENDING, {"waiting": "; ".join(parts)}, {"waiting": "; ".join(shown)})
+            sentence = ngettext("%(count)s import has not ended", "%(count)s imports have not ended", self.imports)
+            parts.append(sentence % {"count": f"{self.imports:,}"})
+        return "; ".join(parts)
 
 
 def pending_of_all(each: Iterable[Pending]) -> Pending:
@@ -176,8 +156,7 @@ def pending_of_all(each: Iterable[Pending]) -> Pending:
 
 
 NOTHING_PENDING = Pending()
-_NAMES = {"conversation": "turns", "document": "sections"}
-_PAGE_NAMES: Mapping[str, "StrOrPromise"] = {
+_COUNTS: Mapping[str, "StrOrPromise"] = {
     "conversation": _("%(pending)s of %(total)s turns"),
     "document": _("%(pending)s of %(total)s sections"),
     "": _("%(pending)s of %(total)s items"),
@@ -249,33 +228,22 @@ def explain_no_conversation(archive_id: int, filters: Filters) -> Explanation:
 
 def filtered_out(archive_id: int, filters: Filters) -> Explanation:
     """Return that nothing passes the filters, with the nearest names in place of unknown ones."""
-    reasons, on_page = [], []
     chosen = [(name, value) for name in EXACT for value in each_name(getattr(filters, name))]
-    for name, value in chosen:
-        near = nearest_names(archive_id, name, value)
-        if near is None:
-            continue
-        listed = ", ".join(repr(other) for other in near)
-        reasons.append(f"there is no {name} {value!r}" + (f", the nearest are {listed}" if near else ""))
-        shown = {"value": value, "nearest": listed}
-        on_page.append(
-            gettext("“%(value)s” is unknown, the nearest are %(nearest)s") % shown
-            if near
-            else gettext("“%(value)s” is unknown") % shown
-        )
-    return Explanation(
-        Reason.FILTERED_OUT,
-        {"unknown": f": {'; '.join(reasons)}" if reasons else ""},
-        {"unknown": f": {'; '.join(on_page)}" if on_page else ""},
-    )
+    nearest = [(value, nearest_names(archive_id, name, value)) for name, value in chosen]
+    unknown = [(value, ", ".join(map(repr, near))) for value, near in nearest if near is not None]
+
+    def unknown_names() -> str:
+        near = gettext("“%(value)s” is unknown, the nearest are %(nearest)s")
+        parts = [
+            (near if names else gettext("“%(value)s” is unknown")) % {"value": value, "nearest": names}
+            for value, names in unknown
+        ]
+        return f": {'; '.join(parts)}"
+
+    return Explanation(Reason.FILTERED_OUT, {"unknown": lazy(unknown_names, str)() if unknown else ""})
 
 
 _NAMED_DOCUMENTS = 5
-_STATES = {
-    "uploaded": "waiting to be read",
-    "processing": "being read",
-    "failed": "reading it failed",
-}
 
 
 def _unready(archive_id: int, documents: frozenset[int] | None) -> Explanation | None:
@@ -285,6 +253,5 @@ def _unready(archive_id: int, documents: frozenset[int] | None) -> Explanation |
     if not rows or any(row.version for row in rows):
         return None
     names = ", ".join(repr(row.title or row.name) for row in rows)
-    states = ", ".join(dict.fromkeys(_STATES[row.status] for row in rows))
-    shown = ", ".join(dict.fromkeys(str(row.get_status_display()) for row in rows))
-    return Explanation(Reason.NOT_READY, {"documents": names, "states": states}, {"documents": names, "states": shown})
+    states = lazy(lambda: ", ".join(dict.fromkeys(str(row.get_status_display()) for row in rows)), str)()
+    return Explanation(Reason.NOT_READY, {"documents": names, "states": states})

@@ -5,8 +5,9 @@ from typing import Any, Literal
 
 from ninja import Field, Schema
 
-from convmemory.conversations.schemas import SPACE, SpaceOut
+from convmemory.conversations.schemas import SPACE, SPACES, SpaceOut
 from convmemory.core.marks import MarkKind
+from search.query import SearchQuery
 from search.reasons import Reason
 
 ANSWERED = Field(
@@ -20,6 +21,26 @@ PENDING = Field(
     description="turns and sections that pass the filters and that this search may miss, because they wait for their "
     "vectors or words; a document that is being read and an import that has not ended count as one each",
 )
+
+
+class SearchParameters(Schema):
+    """The parameters of every search."""
+
+    query: str = Field(description="2 to 10,000 characters, as you would ask a person")
+    limit: int = Field(20, description="1 to 50")
+    mode: str = Field("hybrid", description="hybrid, semantic or full_text")
+    when: Literal["", "any"] = Field(
+        "", description='any takes words such as "last month" as plain words, not as a time'
+    )
+    space: str = Field("", description=SPACES)
+    cursor: str = ""
+
+    def query_of(self, **values: Any) -> SearchQuery:
+        """Return the query, with values of its own. Raises: InvalidInput."""
+        is_timeless = self.when == "any"
+        return SearchQuery(
+            self.query, limit=self.limit, mode=self.mode, has_operators=True, is_timeless=is_timeless, **values
+        )
 
 
 class TitleOut(Schema):
@@ -69,37 +90,40 @@ class OutcomeOut(Schema):
     failed: str = Field(description="its last command that did not")
 
 
-class HitOut(Schema):
+class _Hit(Schema):
+    similarity: float | None = Field(description="cosine similarity, 0 to 1; null if no vectors were compared")
+    score: float = Field(description="fused score, comparable within this query only")
+    relevance: float | None = Field(
+        description="probability that it answers, 0 to 1; null in searches that are not calibrated for hits"
+    )
+    marks: list[tuple[int, int]] = Field(description="where words of the query stand in the passage")
+    matched: list[str] = Field(description="the features by which it stands out")
+    url: str
+    created_at: datetime
+    space: SpaceOut | None = SPACE
+
+
+class HitOut(_Hit):
     """One ranked turn."""
 
     conversation_id: int = Field(alias="object_id")
     conversation_title: str = Field(alias="title")
     turn_number: int = Field(alias="number")
     message_id: int = Field(alias="where.message_id")
-    similarity: float | None = Field(description="cosine similarity, 0 to 1; null if no vectors were compared")
-    score: float = Field(description="fused score, comparable within this query only")
-    relevance: float | None = Field(
-        description="probability that it answers, 0 to 1; null in searches that are not calibrated for hits"
-    )
     user_question: str = Field(alias="heading")
     passage: str = Field(description="the part of the turn that answers best")
-    marks: list[tuple[int, int]] = Field(description="where words of the query stand in the passage")
     passage_message_id: int | None = Field(
         alias="where.passage_message_id", description="the message that holds the passage"
     )
     passage_part: int = Field(alias="where.passage_part")
     passage_start: int = Field(description="characters of the part's text")
     passage_end: int
-    url: str
-    matched: list[str] = Field(description="the features by which it stands out")
-    created_at: datetime
     agent: str
     project: str
     outcome: OutcomeOut = Field(alias="where.outcome")
     copies: int = Field(alias="where.copies", description="other sessions whose copy of the turn this page leaves out")
     mark: MarkOut | None = MARK
     overturned: OverturningOut | None = OVERTURNED
-    space: SpaceOut | None = SPACE
 
 
 class _Page(Schema):
@@ -116,7 +140,7 @@ class SearchPage(_Page):
     results: list[HitOut] = Field(alias="hits")
 
 
-class SectionOut(Schema):
+class SectionOut(_Hit):
     """One ranked section of a document. Offsets count characters of the document's text."""
 
     kind: Literal["section"] = "section"
@@ -130,16 +154,6 @@ class SectionOut(Schema):
     passage: str = Field(description="the part of the section that answers best")
     passage_start: int
     passage_end: int
-    marks: list[tuple[int, int]] = Field(description="where words of the query stand in the passage")
-    similarity: float | None = Field(description="cosine similarity, 0 to 1; null if no vectors were compared")
-    score: float = Field(description="fused score, comparable within this query only")
-    relevance: float | None = Field(
-        description="probability that it answers, 0 to 1; null in searches that are not calibrated for hits"
-    )
-    matched: list[str] = Field(description="the features by which it stands out")
-    url: str
-    created_at: datetime
-    space: SpaceOut | None = SPACE
 
     @staticmethod
     def resolve_kind(hit: object) -> str:

@@ -19,7 +19,6 @@ from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.dateparse import parse_date
 from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import push_url, replace_url
@@ -44,12 +43,13 @@ from search.home import home_values, period_of, period_values
 from search.indexing.status import index_status, indexing_pace
 from search.models import PastSearch, Source
 from search.pages.answers import best_passage
-from search.pages.chips import choices_of, presets_of, with_full_names
+from search.pages.chips import choices_of, day_of, presets_of, with_full_names
 from search.pages.groups import by_band, group_hits, label_of_unlikely, silence, turn_url
 from search.pages.palette import palette_sections
 from search.pages.past_searches import forget_search, note_use, past_searches, remember_search, save_search
 from search.pages.time_sentences import sentence_of_time
 from search.query import MIN_QUERY_CHARS, is_too_short
+from search.ranking.time_names import name_of_time, note_on_time
 from search.reasons import Reason
 from search.searching import (
     MAX_LIMIT,
@@ -65,7 +65,6 @@ COUNTED_SEARCHES, COUNTED_HITS = 5, 20  # of the saved searches, whose new hits 
 LANE_HITS = 50  # of each of these in the river
 EXAMPLES = ("is:starred", "has:code", "role:user", "title:invoice", "after:2026")
 NAMED_SPACES = 8  # in the refusal of an unknown one
-BY_DATE_LIMIT = MAX_LIMIT
 _CONVERSATION_PATH = re.compile(r"/(?:conversations|documents)/\d+")
 _KEPT_PARAMETERS = ("turn", "section", "from", "to")  # of an address that is read at, when the query in it changes
 
@@ -105,7 +104,7 @@ def search_page(request: PageRequest) -> HttpResponse:
         elif is_too_short(box.q):
             status, context = 200, {"too_short": MIN_QUERY_CHARS}
         else:
-            query = _query(box, filters, BY_DATE_LIMIT if box.sort else RESULTS_LIMIT)
+            query = _query(box, filters, MAX_LIMIT if box.sort else RESULTS_LIMIT)
             # A page with a space open shows that space alone.
             results = search(caller=request.caller, query=query, chosen=chosen, cursor=cursor)
             status, context = 200, _results(request, box, query, results, cursor)
@@ -210,10 +209,7 @@ def _without_quotes(name: str) -> str:
 def _moment(text: str, at: time) -> datetime | None:
     if not text:
         return None
-    try:
-        day = parse_date(text)
-    except ValueError:
-        day = None
+    day = day_of(text)
     if day is None:
         raise InvalidInput(f"{text[:40]!r} is not a date: write it as 2026-03-31.")
     try:
@@ -239,9 +235,10 @@ def _results(
     explanation = results.explanation
     shown_elsewhere = {explanation.for_tools} if explanation else set()
     if results.time is not None:
-        shown_elsewhere.add(results.time.note)
+        shown_elsewhere.add(note_on_time(results.time))
     if results.correction is not None:
         shown_elsewhere.add(results.correction.note)
+    time_left_out = _query(replace(box, when=""), EVERYTHING, 1).time if box.when else None
     if box.sort:
         likely.sort(key=lambda group: group.created_at, reverse=True)
     context: dict[str, Any] = {
@@ -267,7 +264,8 @@ def _results(
         )
         if results.time and not cursor
         else "",
-        "time_left_out": _query(replace(box, when=""), EVERYTHING, 1).time if box.when else None,
+        "time_left_out": time_left_out,
+        "time_left_out_name": name_of_time(time_left_out) if time_left_out else "",
     }
     if not groups and not results.titles and not cursor:
         is_empty = results.reason is Reason.NOTHING_STORED

@@ -50,7 +50,7 @@ class Conversation(Trashable):
         FAILED = "failed"
 
     archive = models.ForeignKey(
-        "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="conversations"
+        "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="conversations", db_index=False
     )
     title = models.CharField(max_length=300, blank=True, default="")
     title_version = models.SmallIntegerField(
@@ -68,7 +68,9 @@ class Conversation(Trashable):
     )
     source = models.CharField(max_length=50, default="api")
     source_id = models.CharField(max_length=300, blank=True, default="")
-    parent = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, blank=True, related_name="children")
+    parent = models.ForeignKey(
+        "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="children", db_index=False
+    )
     parent_source_id = models.CharField(max_length=300, blank=True, default="")
     continued_in = models.CharField(
         max_length=300, blank=True, default="", help_text="The source id of the session in which it goes on."
@@ -118,6 +120,7 @@ class Conversation(Trashable):
             models.Index(
                 fields=["archive", "-trashed_at"], condition=Q(trashed_at__isnull=False), name="conversation_trash"
             ),
+            models.Index(fields=["parent"], condition=Q(parent__isnull=False), name="conversation_parent"),
             models.Index(fields=["id"], condition=Q(stored_bytes__isnull=True), name="conversation_uncounted"),
             models.Index(fields=["id"], condition=HAS_OLD_OUTCOMES, name="conversation_old_outcomes"),
         ]
@@ -269,7 +272,7 @@ class Message(models.Model):
     archive = models.ForeignKey(
         "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+", db_index=False
     )
-    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="+")
+    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="+", db_index=False)
     position = models.PositiveIntegerField()
     role = models.CharField(max_length=10, choices=Role)
     is_real_user = models.BooleanField(default=False, help_text="A person wrote this: it can open a turn.")
@@ -309,9 +312,12 @@ class Message(models.Model):
             models.CheckConstraint(condition=Q(is_real_user=False) | Q(role="user"), name="message_real_user_role"),
         ]
         indexes = [
-            models.Index(fields=["archive", "conversation", "turn_number"], name="message_turn"),
-            models.Index(fields=["archive", "contents", "conversation"], name="message_contents"),
-            models.Index(fields=["archive", "model", "conversation"], name="message_model"),
+            # The conversation first, so that messages are also found by it alone.
+            models.Index(fields=["conversation", "archive", "turn_number"], name="message_turn"),
+            models.Index(
+                fields=["archive", "contents", "conversation"], condition=Q(contents__gt=0), name="message_contents"
+            ),
+            models.Index(fields=["archive", "model", "conversation"], condition=Q(model__gt=""), name="message_model"),
         ]
 
     def __str__(self) -> str:

@@ -59,14 +59,14 @@ WHERE m.id = v.id AND m.owner_id = %(owner)s AND m.conversation_id = %(conversat
 -- Insert messages of one conversation, given as one JSON array, in the order of their positions; returns their ids.
 INSERT INTO conversations_message (
     owner_id, conversation_id, position, role, is_real_user, superseded, name, model, parts, source_key, content_hash,
-    created_at, turn_number, usage
+    created_at, turn_number, usage, outcome
 )
 SELECT
     %(owner)s, %(conversation)s, v.position, v.role, v.is_real_user, v.superseded, v.name, v.model, v.parts,
-    v.source_key, decode(v.content_hash, 'hex'), v.created_at, v.turn_number, v.usage
+    v.source_key, decode(v.content_hash, 'hex'), v.created_at, v.turn_number, v.usage, v.outcome
 FROM jsonb_to_recordset(%(messages)s::jsonb) AS v (
     position int, role text, is_real_user bool, superseded bool, name text, model text, parts jsonb, source_key text,
-    content_hash text, created_at timestamptz, turn_number int, usage jsonb
+    content_hash text, created_at timestamptz, turn_number int, usage jsonb, outcome jsonb
 )
 ORDER BY v.position
 RETURNING position, id
@@ -609,7 +609,10 @@ $$
 WITH RECURSIVE models AS (
     SELECT min(model) AS model FROM conversations_message WHERE owner_id = %(owner)s AND model > ''
     UNION ALL
-    SELECT (SELECT min(m.model) FROM conversations_message AS m WHERE m.owner_id = %(owner)s AND m.model > models.model)
+    SELECT (
+        SELECT min(m.model) FROM conversations_message AS m
+        WHERE m.owner_id = %(owner)s AND m.model > '' AND m.model > models.model
+    )
     FROM models
     WHERE models.model IS NOT NULL
 )

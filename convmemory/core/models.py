@@ -32,7 +32,7 @@ class OwnerTask(models.Model):
         help_text="The member who asked for it in a space; empty for the owner's own.",
     )
     task_id = models.UUIDField(default=uuid.uuid4, editable=False)
-    key = models.CharField(max_length=300, unique=True, help_text="The function with its arguments.")
+    key = models.CharField(max_length=300, help_text="The function with its arguments.")
     func = models.CharField(max_length=200)
     args = models.JSONField(default=list)
     group = models.CharField(max_length=50, blank=True, default="")
@@ -47,6 +47,8 @@ class OwnerTask(models.Model):
 
     class Meta:
         verbose_name = "waiting task"
+        # A field that is unique by itself gets a second index, for LIKE.
+        constraints = [models.UniqueConstraint(fields=["key"], name="owner_task_key")]
         indexes = [models.Index(fields=["archive", "slices", "-asked_at"], name="owner_task_next")]
 
     def __str__(self) -> str:

@@ -79,13 +79,14 @@ class Estimate:
 # of passages six bits, of tokens one; and so are the contents of blocks.
 MEASURED: Mapping[str, Cost] = {
     "conversations_conversation": Cost(300, 400),
-    "conversations_message": Cost(500, 211),
+    "conversations_message": Cost(272, 266),
     "conversations_messagesource": Cost(130, 23),
+    "memory_messageembedding": Cost(128, 80),
     "search_source": Cost(200, 130),
     "search_sourceindex": Cost(200, 130),
     "search_item": Cost(250, 120),
     "search_postingblock": Cost(250, 130),
-    "search_itemembedding": Cost(216, 132),
+    "search_itemembedding": Cost(216, 148),
     "search_passageblock": Cost(200, 100),
 }
 TOKENS_PER_PASSAGE = 20
@@ -127,6 +128,7 @@ def _tables(load: Load) -> Iterable[_Size]:
     yield _Size("conversations_conversation", conversations)
     yield _Size("conversations_message", messages, message_chars * 1.15)  # the JSON's keys included
     yield _Size("conversations_messagesource", messages, message_chars * 0.8)  # compressed
+    yield _Size("memory_messageembedding", messages)
     yield _Size("search_source", conversations)
     yield _Size("search_sourceindex", conversations)
     yield _Size("search_item", load.turns, load.chars_per_turn * 2.1)

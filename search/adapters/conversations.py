@@ -41,7 +41,7 @@ from convmemory.core.text import cut, without_recalled
 from search.indexing.active import IndexResult, index_source
 from search.indexing.tracking import delete_sources, drop_source, put_source
 from search.models import Source
-from search.sources import Element, ElementPart, ItemKey, ItemText, Kind, SourceFacts, Utterance
+from search.sources import MAX_HEADING_CHARS, Element, ElementPart, ItemKey, ItemText, Kind, SourceFacts, Utterance
 from search.tasks import enqueue_index
 from search.vectors.locking import lock_for_deletion
 from search.vectors.splitting import PassageSpan, split_parts
@@ -186,9 +186,6 @@ def on_conversation_restored(sender: Any, *, conversation: Conversation, **kwarg
     enqueue_index(archive_id=conversation.archive_id, source_id=source_id)
 
 
-HEADING_CHARS = 300
-
-
 def items_of(messages: Iterable[StoredMessage]) -> list[ItemText]:
     """Return the turns of the messages, which are in order."""
     items = []
@@ -213,7 +210,7 @@ def items_of(messages: Iterable[StoredMessage]) -> list[ItemText]:
 def heading_of(asking: Iterable[Part]) -> str:
     """Return the beginning of a question, without text from a harness."""
     texts = (text for part in asking if isinstance(part, TextPart) and (text := said_text(part)).strip())
-    return cut("\n".join(texts), HEADING_CHARS)
+    return cut("\n".join(texts), MAX_HEADING_CHARS)
 
 
 def element_of(message: StoredMessage, calls: frozenset[str] = frozenset()) -> Element:
@@ -241,12 +238,6 @@ def element_of(message: StoredMessage, calls: frozenset[str] = frozenset()) -> E
     )
 
 
-def element_parts(parts: Iterable[Part], *, is_real_user: bool, is_assistant: bool) -> tuple[ElementPart, ...]:
-    """Return the parts of one message that are indexed."""
-    kind: Kind | None = "user" if is_real_user else "assistant" if is_assistant else None
-    return tuple(_parts(parts, kind))
-
-
 def _parts(parts: Iterable[Part], spoken: Kind | None, calls: frozenset[str] = frozenset()) -> Iterator[ElementPart]:
     for index, part in enumerate(parts):
         kind = spoken
@@ -264,4 +255,5 @@ def _parts(parts: Iterable[Part], spoken: Kind | None, calls: frozenset[str] = f
 
 def split_message(parts: Iterable[Part], *, is_real_user: bool, is_assistant: bool) -> list[PassageSpan]:
     """Return the passages of one message, in order. Text from a harness (reminders) has none."""
-    return split_parts(element_parts(parts, is_real_user=is_real_user, is_assistant=is_assistant))
+    kind: Kind | None = "user" if is_real_user else "assistant" if is_assistant else None
+    return split_parts(tuple(_parts(parts, kind)))

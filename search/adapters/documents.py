@@ -15,12 +15,11 @@ from convmemory.core.text import cut
 from convmemory.documents.models import Document, Section
 from search.indexing.tracking import delete_sources, drop_source, put_source
 from search.models import Source
-from search.sources import Element, ElementPart, ItemKey, ItemText, Kind, SourceAdapter, SourceFacts
+from search.sources import MAX_HEADING_CHARS, Element, ElementPart, ItemKey, ItemText, Kind, SourceAdapter, SourceFacts
 from search.tasks import enqueue_index
 from search.vectors.passages import move_passages
 
 KIND = "document"
-HEADING_CHARS = 300
 # Headings are embedded before each passage, cut to this length.
 PATH_CHARS = 200
 BETWEEN = " > "
@@ -74,7 +73,7 @@ def sections_of(archive_id: int) -> QuerySet[Section]:
 
 
 def item_of(section: Section) -> ItemText:
-    heading = cut(BETWEEN.join(section.path) or section.document.title, HEADING_CHARS)
+    heading = cut(BETWEEN.join(section.path) or section.document.title, MAX_HEADING_CHARS)
     return ItemText(section.number, heading, (element_of(section),), section.pk, section.document.created_at)
 
 

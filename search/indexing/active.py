@@ -24,7 +24,6 @@ from convmemory.core.sql import load_sql
 from convmemory.embeddings.cache import unknown_texts
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
-from search.index_signals import items_compared
 from search.indexing.batches import ItemBatch, batches_of_items
 from search.indexing.documents import bring_up_layout, drop_words, store_missing_words, store_words
 from search.indexing.packing import pack_source
@@ -132,7 +131,6 @@ def _index_from(
     if space.is_active:
         every_change_noted = state.seen_version == source.version
         first_dirty = state.dirty_from if every_change_noted and state.dirty_from is not None else 0
-        items_compared.send(Source, source=source, first_item=first_dirty)
     refused: dict[int, str] = {}
     try:
         for batch in batches_of_items(source, first_dirty):

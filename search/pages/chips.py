@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.db.models import Case, Count, F, When
 from django.http import QueryDict
+from django.utils.dateparse import parse_date
 from django.utils.formats import date_format
 from django.utils.translation import gettext, pgettext
 from django.utils.translation import gettext_lazy as _
@@ -60,7 +61,6 @@ class Choice:
 
 CHOICES = ("agent", "project")
 """The filters that offer the values of the caller's conversations."""
-Names = tuple[str, ...]
 Choices = Mapping[str, tuple[Choice, ...]]
 """The values that the chips offer, by the name of the filter."""
 
@@ -139,7 +139,7 @@ def _listed(*words: "StrOrPromise") -> str:
 
 def time_label(box: SearchBox) -> str:
     """Return the box's period in words."""
-    first, last = _day(box.after), _day(box.before)
+    first, last = day_of(box.after), day_of(box.before)
     if first and last:
         return name_of_range(DayRange(first, last))
     if box.after:
@@ -151,9 +151,10 @@ def time_label(box: SearchBox) -> str:
     )
 
 
-def _day(text: str) -> date | None:
+def day_of(text: str) -> date | None:
+    """Return the day that is written as 2026-03-31; None if it is none."""
     try:
-        return date.fromisoformat(text)
+        return parse_date(text)
     except ValueError:
         return None
 

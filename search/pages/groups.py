@@ -133,13 +133,12 @@ def silence(words: str, *, is_waiting: bool) -> str:
     return gettext("Nothing here seems to answer “%(q)s”") % {"q": words}
 
 
-def group_hits(hits: Sequence[Hit], box: SearchBox, *, is_calibrated: bool, asked: str | None = None) -> list[HitGroup]:
+def group_hits(hits: Sequence[Hit], box: SearchBox, *, is_calibrated: bool, asked: str) -> list[HitGroup]:
     """Group the hits by conversation or document, in the order of each group's best hit.
 
-    In headings the words `asked` for are marked, by default all words of the query.
+    In headings the words `asked` for are marked.
     """
     best = max((hit.score for hit in hits), default=0.0)
-    words = box.q if asked is None else asked
     by_home: dict[str, list[Hit]] = {}
     for hit in hits:
         kind = "document" if isinstance(hit.where, SectionPlace) else "conversation"
@@ -147,7 +146,7 @@ def group_hits(hits: Sequence[Hit], box: SearchBox, *, is_calibrated: bool, aske
     groups: list[HitGroup] = []
     for home, of_home in by_home.items():
         first = of_home[0]
-        views = tuple(view_hit(hit, box, best, words, is_calibrated=is_calibrated) for hit in of_home)
+        views = tuple(view_hit(hit, box, best, asked, is_calibrated=is_calibrated) for hit in of_home)
         # At once are shown those that are not less likely, if there are any.
         shown = (tuple(view for view in views if view.band != "less likely") or views)[:SHOWN_PER_GROUP]
         groups.append(
@@ -203,7 +202,7 @@ def view_hit(hit: Hit, box: SearchBox, best: float, asked: str, *, is_calibrated
         url=url,
         preview_url=f"{reverse(name, args=[object_id])}?{query}",
         heading=mark_words(without_markup(heading), asked),
-        passage=mark_words(without_markup(conclusion_of(hit)), asked)
+        passage=mark_words(without_markup(hit.turn.outcome.conclusion), asked)
         if is_repeated
         else show_marks(hit.passage, hit.marks, is_call=is_call),
         band=(band := band_of(hit, best, is_calibrated=is_calibrated)),
@@ -220,11 +219,6 @@ def view_hit(hit: Hit, box: SearchBox, best: float, asked: str, *, is_calibrated
         mark=None if isinstance(where, SectionPlace) else where.mark,
         overturned=None if isinstance(where, SectionPlace) else where.overturned,
     )
-
-
-def conclusion_of(hit: Hit) -> str:
-    """Return what a turn concluded; "" for a section."""
-    return "" if isinstance(hit.where, SectionPlace) else hit.where.outcome.conclusion
 
 
 def place_of(hit: Hit) -> str:

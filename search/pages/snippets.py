@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from convmemory.core.folding import FoldedText, folded, joined_words
 from convmemory.core.text import Span
-from search.languages import CHARACTERS
+from search.languages import CHARACTERS, COMMON_IN, ENGLISH
 from search.query_text import parse_query
 
 # Letters of scripts with spaces between words; search splits words at underscores too.
@@ -44,13 +44,6 @@ _CALL_MARKUP = re.compile(
 _TABLE_ROW = re.compile(r"^[ \t]*+\|", re.MULTILINE)
 _OF_TABLES = frozenset({"edge", "bar"})
 _OF_PROGRAMS = frozenset({"power", "parameter"})
-_UNMARKED = frozenset(
-    _WORDS.findall(
-        "about after all and any are because but can could did does for from had has have how into its just not off "
-        "our out over should some than that the their them then there these they this those use was were what when "
-        "where which who why will with without would you your"
-    )
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +124,7 @@ def mark_words(text: str, query: str) -> tuple[Piece, ...]:
     plain = FoldedText.of(text)
     pattern = _whole(list(map(folded, phrases))) if phrases else None
     if pattern is None or not pattern.search(plain.text):
-        words = set(_WORDS.findall(folded(query))) - _UNMARKED
+        words = set(_WORDS.findall(folded(query))) - COMMON_IN[ENGLISH]
         words |= {word for word, _ in joined_words(folded(query))}
         pattern = _whole(words) if words else None
     matches = pattern.finditer(plain.text) if pattern else ()

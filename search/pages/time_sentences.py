@@ -8,7 +8,8 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext, ngettext
 
 from search.ranking.time_names import name_of_time
-from search.ranking.times.reading import Anchor, CalendarPeriod, NearEvent, TimeOrder, TimeReading
+from search.ranking.times.reading import Anchor, NearEvent, TimeOrder, TimeReading
+from search.ranking.times.relative import DayRange
 
 
 def sentence_of_time(time: TimeReading, days: Sequence[date], *, is_complete: bool) -> str:
@@ -49,6 +50,4 @@ def _days_from(time: TimeReading, day: date) -> int:
     if isinstance(meaning, NearEvent):
         passed = (meaning.place.day - day).days
         return max(-passed if meaning.is_before else passed, 0)
-    if isinstance(meaning, CalendarPeriod) and meaning.likely:
-        meaning = replace(meaning, year=meaning.likely, likely=None)
-    return 0 if isinstance(meaning, (Anchor, TimeOrder)) else meaning.days_from(day)
+    return replace(meaning, recurs=False).days_from(day) if isinstance(meaning, DayRange) else 0

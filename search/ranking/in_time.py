@@ -12,8 +12,8 @@ from django.utils import timezone
 from numpy.typing import NDArray
 
 from convmemory.core.sql import PendingQuery, load_sql
-from search.ranking.times.reading import EPOCH, NEARBY_DAYS, CalendarPeriod, DatedItem, Days, NearEvent, TimeOrder
-from search.ranking.times.relative import DayRange, shifted
+from search.ranking.times.reading import DatedItem, NearEvent, TimeOrder
+from search.ranking.times.relative import EPOCH, NEARBY_DAYS, DayRange, shifted
 from search.retrieval.candidates import Feature, Ints, ItemKeys, Scores, are_among, item_keys, split_keys
 from search.retrieval.corpus import send_moments_query
 from search.retrieval.prepared import PreparedQuery
@@ -109,24 +109,24 @@ NEAR_EVENT_DAYS = 365
 
 def date_features(query: PreparedQuery, keys: ItemKeys, moments: Ints | None) -> dict[str, Scores]:
     """Return the closeness of each item to the days named in the query, if it names any."""
-    if query.time is None or moments is None or not isinstance(query.time.meaning, (CalendarPeriod, DayRange)):
+    if query.time is None or moments is None or not isinstance(query.time.meaning, DayRange):
         return {}
     return {Feature.DATE: closeness(query.time.meaning, local_days(moments))}
 
 
-def closeness(period: Days, days: NDArray[np.int64]) -> Scores:
+def closeness(period: DayRange, days: NDArray[np.int64]) -> Scores:
     """Return the closeness of days, counted from 1970: 1 inside the period, falling to 0 outside it.
 
-    It is 0 for all if none is within a week. In the likely year of a period without a year the value is doubled.
+    It is 0 for all if none is within a week. In the likely year of days without a year the value is doubled.
     """
     distinct, places = np.unique(days, return_inverse=True)
     outside = [period.days_from(EPOCH + timedelta(days=day)) for day in distinct.tolist()]
     # Scores are scaled by the best later on, which would favour turns that are only less far away.
     if not outside or min(outside) > NEARBY_DAYS:
         return np.zeros(len(days), np.float32)
-    near: Scores = np.exp(-np.asarray(outside) / period.softness).astype(np.float32)[places]
-    if isinstance(period, CalendarPeriod) and period.likely:
-        near += closeness(replace(period, year=period.likely, likely=None), days)
+    near: Scores = np.exp(-np.asarray(outside) / NEARBY_DAYS).astype(np.float32)[places]
+    if period.recurs:
+        near += closeness(replace(period, recurs=False), days)
     return near
 
 
@@ -181,7 +181,7 @@ def place_of_best(keys: ItemKeys, query: PreparedQuery) -> DatedItem | None:
     return DatedItem(int(keys[0]), EPOCH + timedelta(days=int(local_days(moments)[0])), int(moments[0]))
 
 
-def items_written_in(query: PreparedQuery, days: Days | None, moments: PendingQuery) -> tuple[ItemKeys, Ints]:
+def items_written_in(query: PreparedQuery, days: DayRange | None, moments: PendingQuery) -> tuple[ItemKeys, Ints]:
     """Return the keys (sorted) and the seconds since 1970 of all items that pass the filters, in these days if any.
 
     `moments` is the query for when all items were written, sent before those for the filters.

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from convmemory.core.errors import ConvMemoryError
 from convmemory.embeddings.embedder import TokenEmbedder
 from convmemory.embeddings.model_folder import EXACT_MODEL, INT8_MODEL
 from convmemory.embeddings.spaces import embedder_for
@@ -23,8 +22,6 @@ from search.retrieval.candidates import Feature, FeatureTable, Scores, known, me
 from search.retrieval.corpus import inverse_document_frequency
 from search.retrieval.prepared import PreparedQuery
 
-VERSION = 1
-MODES = frozenset({"hybrid", "semantic", "full_text", "by_distance"})
 # From these probabilities on, a hit is a strong one, or a related one (ADR 59, ADR 93).
 STRONG_RELEVANCE, RELATED_RELEVANCE = 0.8, 0.1
 WORDS = "words"
@@ -33,10 +30,6 @@ WORDS = "words"
 
 # Each embedding model has its own calibrations, one per search mode; search by words has one for all models. Results
 # without a calibration have no relevance and are never silenced. Source: docs/adr/0058-calibrated-relevance.md.
-class CalibrationError(ConvMemoryError):
-    """The file of calibrations is not valid for this version."""
-
-
 @dataclass(frozen=True, slots=True)
 class Odds:
     """The logarithm of odds: `intercept` and a weighted sum of evidence."""
@@ -69,10 +62,9 @@ class Calibration:
         """Return the probability of each candidate, from the evidence of the query and its own columns."""
         if self.hit is not None:
             chances = self.hit.probability(joint_evidence(query, columns))
-        elif self.candidate is not None:
-            chances = self.of_anything(query) * self.candidate.probability(columns)
         else:
-            raise CalibrationError("A calibration has neither odds of hits nor of candidates.")
+            assert self.candidate is not None
+            chances = self.of_anything(query) * self.candidate.probability(columns)
         return np.asarray(chances, np.float32)
 
 
@@ -82,37 +74,26 @@ def joint_evidence(query: Mapping[str, float], columns: Mapping[str, Scores]) ->
 
 
 def calibration_of(model: str, mode: str) -> Calibration | None:
-    """Return the calibration for a model and a mode, None if there is none. Raises: CalibrationError."""
+    """Return the calibration for a model and a mode, None if there is none."""
     return _calibrations().get(WORDS if mode == "full_text" else model, {}).get(mode)
 
 
 @cache
 def _calibrations() -> Mapping[str, Mapping[str, Calibration]]:
     text = resources.files("search.ranking").joinpath("relevance.json").read_text(encoding="utf-8")
-    calibrations = read_calibrations(json.loads(text))
+    calibrations = read_calibrations(json.loads(text)["models"])
     return {INT8_MODEL: calibrations[EXACT_MODEL], **calibrations}  # fitted with the same weights, unrounded
 
 
-def read_calibrations(document: Mapping[str, Any]) -> Mapping[str, Mapping[str, Calibration]]:
-    """Return the calibrations by model and mode. Raises: CalibrationError, which names the error."""
-    if document.get("version") != VERSION:
-        raise CalibrationError(f"relevance.json has version {document.get('version')!r}, not {VERSION}.")
-    calibrations: dict[str, dict[str, Calibration]] = {}
-    for model, modes in document["models"].items():
-        if unknown := set(modes) - MODES:
-            raise CalibrationError(f"{model} is calibrated for what is no mode: {', '.join(sorted(unknown))}.")
-        calibrations[model] = {
-            mode: Calibration(**{name: _odds(model, odds) for name, odds in entry.items()})
+def read_calibrations(models: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Calibration]]:
+    """Return the calibrations by model and mode."""
+    return {
+        model: {
+            mode: Calibration(**{name: Odds(odds["intercept"], odds["weights"]) for name, odds in entry.items()})
             for mode, entry in modes.items()
         }
-    return calibrations
-
-
-def _odds(model: str, entry: Mapping[str, Any]) -> Odds:
-    values = [entry["intercept"], *entry["weights"].values()]
-    if not all(isinstance(value, (int, float)) and np.isfinite(value) for value in values):
-        raise CalibrationError(f"The calibration of {model} holds what is no number.")
-    return Odds(float(entry["intercept"]), {name: float(weight) for name, weight in entry["weights"].items()})
+        for model, modes in models.items()
+    }
 
 
 LEAST_SPREAD = 0.02
@@ -227,9 +208,7 @@ def _by_words(query: PreparedQuery, table: FeatureTable, word_weights: Mapping[s
     """Return the relevance by words alone, for candidates that lack vectors."""
     scores = scores_by_words(table)
     evidence = gather_evidence(query, table, scores, best_first(scores, table.keys), word_weights)
-    calibration = calibration_of(WORDS, "full_text")
-    if calibration is None:
-        raise CalibrationError("relevance.json lacks the calibration of words.")
+    calibration = _calibrations()[WORDS]["full_text"]
     return Relevance(calibration.of_anything(evidence.query), evidence, calibration)
 
 

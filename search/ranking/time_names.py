@@ -1,20 +1,21 @@
 """The time that a query names, as the reader of a page writes it."""
 
-from datetime import date
-
 from django.utils.formats import date_format
-from django.utils.translation import get_language, gettext
+from django.utils.translation import gettext, override
 
-from search.ranking.times.reading import Anchor, CalendarPeriod, NearEvent, TimeOrder, TimeReading
+from search.ranking.times.reading import Anchor, NearEvent, TimeOrder, TimeReading
 from search.ranking.times.relative import DayRange, month_of
 
-LEAP_YEAR = 2024
+
+def note_on_time(time: TimeReading) -> str:
+    """Return a note for the caller, in English; "" for a date with its year and for an event that was not found."""
+    with override("en"):
+        name = "" if time.is_plain else name_of_time(time)
+        return f"Read “{time.words}” as {name}." if name else ""
 
 
 def name_of_time(time: TimeReading) -> str:
     """Return the meaning of the words in the active language; "" for an event that was not found."""
-    if get_language() in (None, "en"):
-        return time.label
     match time.meaning:
         case TimeOrder.FIRST:
             return gettext("the oldest first")
@@ -25,13 +26,6 @@ def name_of_time(time: TimeReading) -> str:
             return text % {"day": date_format(place.day, "DATE_FORMAT")}
         case Anchor():
             return ""
-        case CalendarPeriod() as period:
-            year = period.year or period.likely
-            if not period.month:
-                return str(year or "")
-            if period.day:
-                return date_format(date(year or LEAP_YEAR, period.month, period.day), "DATE_FORMAT" if year else "j F")
-            return date_format(date(year or LEAP_YEAR, period.month, 1), "YEAR_MONTH_FORMAT" if year else "F")
         case days:
             return name_of_range(days)
 

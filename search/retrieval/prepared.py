@@ -17,6 +17,7 @@ from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space, read_active_space
 from search.query import DEFAULT_SCOPE, SearchQuery, kinds_in, shown_kinds_in
 from search.query_text import QueryText
+from search.ranking.time_names import note_on_time
 from search.ranking.times.reading import TimeReading
 from search.retrieval.corpus import PendingCorpus, PendingQueryWords, QueryWord
 from search.retrieval.filters import Eligibility, PendingEligibility
@@ -145,7 +146,8 @@ def prepare_query(query: PreparedQuery) -> PreparedQuery:
 
     The first search ever creates that space. One query, unless the query has a space.
     """
-    query = replace(query, notes=(query.time.note,) if query.time and query.time.note else ())
+    note = note_on_time(query.time) if query.time else ""
+    query = replace(query, notes=(note,) if note else ())
     if query.mode == "full_text" or query.space:
         return query
     if space := read_active_space():

@@ -90,12 +90,6 @@ WHERE
 -- The owner's sources that meet a condition.
 SELECT id FROM search_source WHERE owner_id = %(owner)s AND ({condition})
 
--- name: is_vacuumed
--- Whether at least a share of a table's pages are known to contain no dead rows.
-SELECT relallvisible >= relpages * %(share)s
-FROM pg_class
-WHERE oid = to_regclass(%(table)s)
-
 -- name: query_words
 -- The words of a query, their lexemes in English and whether each is a stop word there; the same in the languages of the
 -- owner's sources of some kinds, and these languages; and the lexemes of each word behind a mark. Then the same of other

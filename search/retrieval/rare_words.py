@@ -27,8 +27,9 @@ _INSIDE = re.compile(r"[^\W_]+")  # without underscores, at which the index spli
 _IDENTIFIER = re.compile(r"[a-z][A-Z]|\w[_.:/\\-]\w|[A-Za-z]\d|\d[A-Za-z]")
 
 
-def rarest_words(archive_id: int, text: str, filters: Filters, *, chars: int = SEARCHED_CHARS) -> tuple[str, bool]:
-    """Return the words of `text` that fewest of the owner's items contain, in their order, at most `chars` characters.
+def rarest_words(archive_id: int, text: str, filters: Filters) -> tuple[str, bool]:
+    """Return the words of `text` that fewest of the owner's items contain, in their order, at most
+    `SEARCHED_CHARS` characters.
 
     Words that no item contains come after those that some do. If one of those is rare, they are left out, and so are
     such parts of identifiers and paths; the second value is whether they were. Five queries.
@@ -40,13 +41,13 @@ def rarest_words(archive_id: int, text: str, filters: Filters, *, chars: int = S
     has_rare = not rarest[0] and rarest[1] <= max(1, items * RARE_SHARE)
     if has_rare:
         written = dict.fromkeys(part for word in written if (part := _without_unknown(word, counts)))
-    chosen, left = set[int](), chars
+    chosen, left = set[int](), SEARCHED_CHARS
     first_place = {word: position for position, word in enumerate(written)}
     for word in sorted(written, key=lambda word: (*_rarity(word, counts), first_place[word])):
         if len(word) < left:
             chosen.add(first_place[word])
             left -= len(word) + 1
-    kept = " ".join(word for word in written if first_place[word] in chosen) or text[:chars]
+    kept = " ".join(word for word in written if first_place[word] in chosen) or text[:SEARCHED_CHARS]
     return kept, has_rare
 
 

@@ -38,7 +38,6 @@ COMMANDS = {
     # ALTER DATABASE, DROP DATABASE; DROP ROLE twice, CREATE DATABASE, CREATE EXTENSION, REASSIGN OWNED
     "convmemory/ops/privacy/restoring.py": 7,
     "search/indexing/switching.py": 1,  # SET lock_timeout
-    "search/retrieval/plans.py": 2,  # SET of the planner, EXPLAIN
 }
 """How many commands without a row or a column stand in the code: one verb and the name that it is about."""
 DEFINED_BY_THE_CATALOGUE = "convmemory/ops/groups/"  # every name in its commands is read from the database

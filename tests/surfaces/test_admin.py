@@ -6,6 +6,7 @@ import pytest
 from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
 from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries, Settings
@@ -15,6 +16,7 @@ from convmemory.chat.agents import create_agent, options_of
 from convmemory.chat.models import Agent, Reply
 from convmemory.conversations.messages.parts import part_text
 from convmemory.conversations.models import Conversation
+from convmemory.core.administration.metadata import MetadataAdmin
 from convmemory.core.errors import SwitchedOff
 from memory.models import MessageEmbedding
 from search.adapters.conversations import index_conversation
@@ -382,6 +384,15 @@ def test_search_looks_up_numbers_hashes_and_owners(house: House) -> None:
     for term in ("zebrawood", "Heartbreak", "999999999999999999999", "eve"):
         page = client.get(changelist("conversations_conversation"), {"q": term}).content.decode()
         assert reverse("admin:conversations_conversation_change", args=[house.conversation.pk]) not in page
+
+
+def test_hash_of_vector_is_looked_up_in_its_index(house: House) -> None:
+    page = admin.site._registry[ItemEmbedding]
+    assert isinstance(page, MetadataAdmin)
+    rows = ItemEmbedding.objects.filter(page.search_condition("ab" * 32)).only("pk")
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+    assert "item_embedding_content" in rows.explain()
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_search_command_reports_exclusions_and_unindexed_turns() -> None:
     asked = ("conversation_search", "--query", "capital of Peru -Lima", "--user", "ada")
     text = run(*asked)
     assert "-Lima keeps out" in text
-    assert "1 of 2 turns is not yet searchable by meaning" in text
+    assert "1 of 2 turns only by words, not by meaning" in text
     answer = json.loads(run(*asked, "--json"))
     assert (answer["pending"], answer["failed"]) == (1, 0)
     assert "-Lima keeps out" in answer["notes"][0]

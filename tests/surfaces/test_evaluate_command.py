@@ -3,6 +3,7 @@
 import csv
 import json
 from io import StringIO
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,10 @@ def test_silence_is_measured_and_calibration_fitted(tmp_path: Path) -> None:
     assert set(report["fit"]) == {"hybrid", "left out", "left out, all sets", "strong hits left out"}
     assert report["locomo, 1 turns"]["questions"] > 0
     assert {figures["hits"] for figures in report["fit"]["strong hits left out"].values()} <= set(range(99))
-    read_calibrations({"version": 1, "models": {"some-model": {"hybrid": report["fit"]["hybrid"]}}})
+    calibration = read_calibrations({"some-model": {"hybrid": report["fit"]["hybrid"]}})["some-model"]["hybrid"]
+    assert calibration.hit
+    for odds in (calibration.anything, calibration.hit):
+        assert all(map(isfinite, [odds.intercept, *odds.weights.values()]))
     assert not User.objects.exists()
 
 

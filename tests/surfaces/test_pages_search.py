@@ -550,6 +550,7 @@ def test_search_page_shows_time_filter_and_can_remove_it(pages: Pages, owner: Us
     assert "Take “march 2024” as plain words" in html
     assert "Take “march 2024” as plain words" not in plain
     assert 'name="when" value="any"' in plain
+    assert "Take “march 2024” as a time : March 2024" in " ".join(strip_tags(plain).split())
     again = re.search(r'<p class="read-time"><a class="preset" href="([^"]+)"', plain)
     assert again
     assert "Take “march 2024” as plain words" in pages.get(unescape(again[1]))

@@ -353,9 +353,9 @@ def test_empty_list_says_what_is_true_of_all_archives(crew: Crew) -> None:
     Conversation.objects.filter(pk=crew.shared.pk).update(agent="oarsman")
     with acting_for(crew.rosa.pk):
         listed = run_tool("list_conversations", {"agent": "oarsman", "before": "2001-01-01"}, caller)
-        assert "no agent" not in listed["note"]
+        assert "oarsman" not in listed["note"]
         assert (
-            "no agent 'oarsman'"
+            "“oarsman” is unknown"
             in run_tool("list_conversations", {"agent": "oarsman"}, Caller.of(crew.rosa).alone())["note"]
         )
         Conversation.objects.filter(pk=crew.home.pk).delete()

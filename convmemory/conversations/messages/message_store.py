@@ -9,7 +9,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import chain, islice, takewhile
+from itertools import chain, groupby, islice, takewhile
 from typing import Any
 
 from django.db import connection
@@ -20,6 +20,7 @@ from convmemory.conversations.messages.drafts import MessageDraft, TurnDraft, in
 from convmemory.conversations.messages.echo import with_echoes_named
 from convmemory.conversations.messages.hidden_keys import without_keys
 from convmemory.conversations.messages.numbering import finish_change, set_usages
+from convmemory.conversations.messages.outcomes import Spoken, outcome_of
 from convmemory.conversations.messages.parts import (
     Part,
     Role,
@@ -36,7 +37,7 @@ from convmemory.conversations.messages.usage import Usage
 from convmemory.conversations.models import Conversation, Message, MessageSource
 from convmemory.core.errors import InvalidInput
 from convmemory.core.sql import load_sql
-from convmemory.core.text import content_hash, one_line
+from convmemory.core.text import content_hash, json_storable, one_line
 
 KEY_CHARS = 200  # the column's length
 to_canonical_json = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
@@ -60,6 +61,7 @@ class MessageRow:
     pk: int = 0
     stored_bytes: int = 0  # set when it is stored
     usage: Usage | None = None  # likewise
+    outcome: dict[str, Any] | None = None  # likewise, of the turn that it opens
 
     @property
     def content_hash(self) -> bytes:
@@ -83,6 +85,7 @@ class MessageRow:
             "content_hash": self.content_hash.hex(),
             "created_at": self.created_at.isoformat() if self.created_at else None,
             "usage": self.usage.to_json() if self.usage else None,
+            "outcome": self.outcome,
         }
         return f'{to_canonical_json(values)[:-1]}, "parts": {self.parts_json}}}'
 
@@ -124,17 +127,20 @@ def insert_messages(
 ) -> list[MessageRow]:
     """Store new messages at consecutive positions from `first_position`.
 
-    `counter` has numbered all messages before them, so that their turn numbers need no second write.
+    `counter` has numbered all messages before them, so that turn numbers need no second write, nor do the outcomes of
+    turns that these messages complete.
     """
     if not drafts:
         return []
     rows = [row_of(draft) for draft in drafts]
     if counter:
+        last_opened = counter.last_opened
         unnumbered = (
             TurnMessage(draft.role, row.is_real_user, row.superseded) for draft, row in zip(drafts, rows, strict=True)
         )
         for row, number in zip(rows, counter.number(unnumbered), strict=True):
             row.turn_number = number
+        _set_outcomes(rows, drafts, after_turn=last_opened)
     for position, (row, draft) in enumerate(zip(rows, drafts, strict=True), first_position):
         row.position, row.usage = position, draft.reported_usage
     home: dict[str, Any] = {"owner": archive_id, "conversation": conversation_id}
@@ -158,6 +164,16 @@ def insert_messages(
     hidden_keys.keep_keys(by_id, archive_id=archive_id)
     keep_marks(by_id, archive_id=archive_id)
     return rows
+
+
+def _set_outcomes(rows: Sequence[MessageRow], drafts: Sequence[MessageDraft], *, after_turn: int) -> None:
+    """Set the outcomes of the turns after `after_turn`, as far as these messages tell, in the rows that open them."""
+    numbered = (pair for pair in zip(rows, drafts, strict=True) if pair[0].turn_number is not None)
+    for number, turn in groupby(numbered, key=lambda pair: pair[0].turn_number):
+        messages = list(turn)
+        if number is not None and number > after_turn:
+            outcome = outcome_of(Spoken(draft.role, tuple(draft.parts)) for _, draft in messages)
+            messages[0][0].outcome = json_storable(outcome.to_json())
 
 
 def is_older_copy(conversation: Conversation, pk: int, row: MessageRow) -> bool:

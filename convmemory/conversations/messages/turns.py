@@ -58,6 +58,11 @@ class TurnCounter:
         return numbers
 
     @property
+    def last_opened(self) -> int:
+        """Return the number of the last turn that was opened, answered or not."""
+        return self._number
+
+    @property
     def turn_count(self) -> int | None:
         """Return the number of turns so far; None if a turn that one batch opened was answered in a later one.
 

@@ -31,6 +31,7 @@ MAX_CHOSEN = 500
 SEARCHED = {
     "pk": "a number",
     "conversation_id": "a conversation's number",
+    "message__conversation_id": "a conversation's number",
     "message_id": "a message's number",
     "object_id": "a conversation's or document's number",
     "source__object_id": "a conversation's or document's number",

@@ -8,17 +8,14 @@ from django.apps import apps
 from django.db import DEFAULT_DB_ALIAS, connection, models
 
 from convmemory.core.acting import schema_owner
-from convmemory.core.errors import EmbedderUnavailable
 from convmemory.core.postgres import row_security
 from convmemory.core.postgres.failures import missing_migrations
 from convmemory.core.postgres.validation import server_problems
 from convmemory.core.program import COMMAND
 from convmemory.core.sql import load_sql
 from convmemory.core.upgrading import newer_database
-from convmemory.embeddings.spaces import active_space
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity, plural
 from convmemory.ops.groups.checking import check_groups
-from search.retrieval import plans
 
 BUSY_SHARE = 0.8
 CHANGED_ROWS, CHANGED_SHARE = 50_000, 0.02  # of a table; the embedded server renews statistics at 1,000 and 0.005
@@ -195,8 +192,6 @@ DATABASE = Area(
 )
 
 PROJECT_APPS = ("convmemory", "memory", "search", "summaries")
-# With fewer passages, the statistics of freshly filled tables decide between plans of equal speed.
-PLANNED_PASSAGES = 1_000
 
 
 def indexes_facts() -> Iterator[Fact]:
@@ -235,21 +230,6 @@ def check_declared() -> Iterator[Finding]:
                 yield _missing(model, constraint.name, None)
 
 
-def check_plans() -> Iterator[Finding]:
-    space = active_space()
-    try:
-        bad = plans.queries_without_index(space, at_least=PLANNED_PASSAGES)
-    except EmbedderUnavailable:  # reported by the models area
-        return
-    for name, expected in bad.items():
-        yield Finding(
-            "indexes.plan",
-            Severity.ERROR,
-            f"The query {name} of every search does not use the index {expected}.",
-            f"Check that {expected} exists and is valid, then run ANALYZE; report it if that does not help.",
-        )
-
-
 def _missing(model: type[models.Model], name: str, fix: "partial[str] | None") -> Finding:
     return Finding(
         "indexes.missing",
@@ -272,4 +252,4 @@ def _rebuild(name: str) -> str:
     return f"The index {name} is built again."
 
 
-INDEXES = Area("indexes", indexes_facts, (check_validity, check_declared, check_plans), by_archives=True)
+INDEXES = Area("indexes", indexes_facts, (check_validity, check_declared), by_archives=True)

@@ -262,6 +262,7 @@ MADE_AFTER = (
 CALLED = frozenset({
     "and", "or", "not", "any", "all", "in", "coalesce", "nextval", "array_to_tsvector", "binary_quantize", "halfvec",
     "vector", "bit", "varying", "numeric", "to_tsvector", "convmemory_folded", "convmemory_contents", "regexp_replace",
+    '"substring"',
 })  # fmt: skip
 """Words before a parenthesis in the expressions of this program's tables: functions, operators and types."""
 

@@ -2,10 +2,7 @@
 
 import json
 from argparse import ArgumentParser
-from dataclasses import asdict
 from typing import Any
-
-from django.core.serializers.json import DjangoJSONEncoder
 
 from convmemory.accounts.auditing import Action, record
 from convmemory.accounts.callers import Caller, SpaceName, acting_as
@@ -15,7 +12,8 @@ from convmemory.core.commands import ArchiveCommand
 from convmemory.core.program import COMMAND
 from convmemory.core.text import one_line
 from search.indexing.status import index_status
-from search.searching import MODES, TURNS_ALONE, Hit, SearchQuery, SearchResults, parse_scope, search
+from search.schemas import SearchPage
+from search.searching import MODES, TURNS_ALONE, SearchQuery, parse_scope, search
 
 
 class Command(ArchiveCommand):
@@ -49,8 +47,8 @@ class Command(ArchiveCommand):
         for access in caller.chosen(options["space"]):
             record(Action.READ, what="search", person_id=None, about_id=access.archive_id)
         if options["json"]:
-            document = as_document(results, failed=failed)
-            self.stdout.write(json.dumps(document, cls=DjangoJSONEncoder, ensure_ascii=False, indent=2))
+            document = SearchPage.from_orm(results).model_dump(mode="json") | {"failed": failed}
+            self.stdout.write(json.dumps(document, ensure_ascii=False, indent=2))
         else:
             # A note about content that could not be indexed.
             notes = []
@@ -77,50 +75,3 @@ class Command(ArchiveCommand):
 
 def _from(space: SpaceName | None) -> str:
     return f"  in the space {space.name} ({space.id})" if space else ""
-
-
-def as_document(results: SearchResults, *, failed: int) -> dict[str, Any]:
-    """Return the results in the format of the API's answer, with the number of failed items."""
-    return {
-        "titles": [
-            {**asdict(title), "url": title.url, "space": title.space and title.space._asdict()}
-            for title in results.titles
-        ],
-        "results": [hit_document(hit) for hit in results.hits],
-        "next_cursor": results.next_cursor,
-        "notes": list(results.notes),
-        "answered": results.answered,
-        "reason": results.reason,
-        "pending": results.pending,
-        "failed": failed,
-    }
-
-
-def hit_document(hit: Hit) -> dict[str, Any]:
-    return {
-        "conversation_id": hit.object_id,
-        "conversation_title": hit.title,
-        "turn_number": hit.number,
-        "message_id": hit.turn.message_id,
-        "similarity": hit.similarity,
-        "score": hit.score,
-        "relevance": hit.relevance,
-        "user_question": hit.heading,
-        "passage": hit.passage,
-        "marks": hit.marks,
-        "outcome": asdict(hit.turn.outcome),
-        "passage_message_id": hit.turn.passage_message_id,
-        "passage_part": hit.turn.passage_part,
-        "passage_start": hit.passage_start,
-        "passage_end": hit.passage_end,
-        "matched": hit.matched,
-        "created_at": hit.created_at,
-        "agent": hit.agent,
-        "project": hit.project,
-        "source_id": hit.source_id,
-        "kind": hit.kind,
-        "mark": hit.turn.mark and asdict(hit.turn.mark),
-        "further": [],
-        "space": hit.space and hit.space._asdict(),
-        "url": hit.url,
-    }

@@ -3,43 +3,25 @@
 A time is read only if the words ask for one: "how long before slicing" and "who asked first" do not.
 """
 
-import calendar
 import re
 from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
-from typing import Protocol
 
 from search.ranking.times.relative import (
     NUMBER,
     UNIT,
     DayRange,
-    MatchedGroups,
+    month_of,
     moved_by,
+    number_of,
     quarter_days,
     relative_days,
     season_days,
 )
 
-EPOCH = date(1970, 1, 1)
-# Outside the period, a turn's value falls to 1/e in this time; if no turn is within it, the date has no effect.
-NEARBY_DAYS = 7
-
-_NAMES = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-]
-MONTHS = {short: n for n, name in enumerate(_NAMES, 1) for short in (name, name[:3])} | {"sept": 9}
+_NAMES = "january february march april may june july august september october november december"
+MONTHS = {short: n for n, name in enumerate(_NAMES.split(), 1) for short in (name, name[:3])} | {"sept": 9}
 _AMBIGUOUS = {"may", "march", "mar", "dec", "sep", "jan", "jun", "jul", "oct", "nov", "apr", "feb", "aug"}
 _MONTH = rf"(?P<month>{'|'.join(sorted(MONTHS, key=len, reverse=True))})\b\.?"
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?\b"
@@ -64,75 +46,13 @@ _LEADS_TO_DATE = re.compile(r"\b(?:on|since|until|till|by|from|before|after|of|t
 
 # "in July 2023", "on 3 May", "2023-10-13" and "in 2023" say when something was written. The words of a turn seldom
 # repeat its date, so the date is compared with the turn's time.
-@dataclass(frozen=True, slots=True)
-class CalendarPeriod:
-    """A day, a month or a year; without a year, the same time of each year, preferably the `likely` one."""
-
-    year: int | None
-    month: int | None
-    day: int | None
-    likely: int | None = None
-
-    @property
-    def label(self) -> str:
-        """Return the period for display: "13 October 2023", "October 2023", "2023"."""
-        year = self.year or self.likely
-        words = [self.day, self.month and _NAMES[self.month - 1].capitalize(), year]
-        return " ".join(str(word) for word in words if word)
-
-    def likely_in(self, today: date, *, is_over: bool) -> "CalendarPeriod":
-        """Return the period with the latest year in which it began before `today`, or with `is_over` ended before
-        it.
-        """
-        if self.year:
-            return self
-        days = self._days_in(today.year)
-        return replace(self, likely=today.year - ((days.last if is_over else days.first) > today))
-
-    @property
-    def softness(self) -> float:
-        return NEARBY_DAYS
-
-    def days_from(self, moment: date) -> int:
-        """Return the number of days from `moment` to the period, 0 inside."""
-        near = range(max(moment.year - 1, date.min.year), min(moment.year + 1, date.max.year) + 1)
-        years = [self.year] if self.year else near
-        return min(self._days_in(year).days_from(moment) for year in years)
-
-    def _days_in(self, year: int) -> DayRange:
-        last_month = self.month or 12
-        days = calendar.monthrange(year, last_month)[1]
-        first = date(year, self.month or 1, min(self.day or 1, days))
-        return DayRange(first, first if self.day else date(year, last_month, days))
-
-
-class Days(Protocol):
-    """A range of days with a distance to it."""
-
-    @property
-    def softness(self) -> float:
-        """Return the distance in days at which a turn's share falls to 1/e."""
-
-    def days_from(self, moment: date) -> int:
-        """Return the number of days from `moment` to the range, 0 inside."""
-
-
-def find_date(text: str) -> tuple[str, CalendarPeriod] | None:
+def find_date(text: str, today: date) -> tuple[str, DayRange] | None:
     """Return the first date that `text` names, the most precise kind first, after its words; None if it names none."""
     for pattern in _PATTERNS:
         for match in pattern.finditer(text):
-            if not _is_other_word(match) and (period := _period(match.groupdict())):
-                return match[0], period
+            if not _is_other_word(match) and (days := _days_of(match.groupdict(), match[0], today)):
+                return match[0], days
     return None
-
-
-def named_date(text: str, today: date) -> tuple[str, CalendarPeriod] | None:
-    """Return the same, with the year that "in March" means on that day."""
-    dated = find_date(text)
-    if dated is None:
-        return None
-    words, period = dated
-    return words, period.likely_in(today, is_over=words.lower().startswith("last"))
 
 
 def _is_other_word(match: re.Match[str]) -> bool:
@@ -147,13 +67,23 @@ def _is_other_word(match: re.Match[str]) -> bool:
     return "day" in groups and month.islower() and not _LEADS_TO_DATE.search(before)
 
 
-def _period(groups: dict[str, str | None]) -> CalendarPeriod | None:
+def _days_of(groups: dict[str, str | None], words: str, today: date) -> DayRange | None:
+    """Return the days of a date; without a year of the latest year in which they began before today, "last" ended."""
     number = groups.get("number")
     month = int(number) if number else MONTHS.get((groups.get("month") or "").lower())
     year, day = (int(groups.get(name) or 0) or None for name in ("year", "day"))
     if (month is not None and not 1 <= month <= 12) or (day and day > 31):
         return None
-    return CalendarPeriod(year, month, day)
+
+    def days_in(year: int) -> DayRange:
+        days = month_of(date(year, month or 1, 1), 1 if month else 12)
+        return days.day(day) if day else days
+
+    if year:
+        return days_in(year)
+    days = days_in(today.year)
+    is_over = (days.last if words.lower().startswith("last") else days.first) <= today
+    return replace(days if is_over else days_in(today.year - 1), recurs=True)
 
 
 # Only this many characters of a question are read, so that the time for reading is bounded.
@@ -171,18 +101,18 @@ class TimeOrder(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """A time relative to an event that has to be found: a `distance` before or after it, or without one any time
+    """A time relative to an event that has to be found: `count` units before or after it, or without a unit any time
     there.
     """
 
     event: str
     is_before: bool
-    distance: tuple[tuple[str, str | None], ...] = ()
+    count: int = 0
+    unit: str = ""
 
     def days_at(self, day: date) -> DayRange | None:
         """Return the days meant if the event was on that day; None if any time before or after is meant."""
-        groups: MatchedGroups = dict(self.distance)
-        return moved_by(day, groups, -1 if self.is_before else 1) if groups else None
+        return moved_by(day, -self.count if self.is_before else self.count, self.unit) if self.unit else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,44 +132,29 @@ class NearEvent:
     is_before: bool
 
 
-Meaning = DayRange | CalendarPeriod | Anchor | NearEvent | TimeOrder
+Meaning = DayRange | Anchor | NearEvent | TimeOrder
 
 
 @dataclass(frozen=True, slots=True)
 class TimeReading:
     """The `words` of the question that name a time, as written, and their meaning.
 
-    If they name days, `rest` is the question without them.
+    If they name days relative to others, `rest` is the question without them; texts may contain a written date.
     """
 
     words: str
     meaning: Meaning
     rest: str = ""
 
-    def days_alone(self, text: str) -> Days | None:
+    def days_alone(self, text: str) -> DayRange | None:
         """Return the days that `text` names if it asks for nothing else: "what did we discuss last week"."""
         days = self.meaning
-        if not isinstance(days, (DayRange, CalendarPeriod)) or _OPEN_ENDED.search(text):
+        if not isinstance(days, DayRange) or _OPEN_ENDED.search(text):
             return None
         before, _, after = " ".join(text.split()).partition(self.words)
         if set(_WORDS.findall(f"{before} {after}".lower().replace("\u2019", "'"))) - ASKING_WORDS:
             return None
-        if isinstance(days, CalendarPeriod) and days.likely:
-            return replace(days, year=days.likely, likely=None)
-        return days
-
-    @property
-    def label(self) -> str:
-        """Return the meaning for display: "October 2026", "the latest first"; "" for an event that was not found."""
-        match self.meaning:
-            case TimeOrder():
-                return f"the {'oldest' if self.meaning is TimeOrder.FIRST else 'latest'} first"
-            case NearEvent(place, is_before):
-                return f"{'before' if is_before else 'after'} {DayRange(place.day, place.day).label}"
-            case Anchor():
-                return ""
-            case days:
-                return days.label
+        return replace(days, recurs=False)
 
     @property
     def words_of_time(self) -> str:
@@ -247,10 +162,9 @@ class TimeReading:
         return "" if isinstance(self.meaning, (Anchor, NearEvent)) else self.words
 
     @property
-    def note(self) -> str:
-        """Return a note for the caller; "" if the words are unambiguous, like a date with its year."""
-        is_plain = isinstance(self.meaning, CalendarPeriod) and self.meaning.year is not None
-        return "" if is_plain or not self.label else f"Read “{self.words}” as {self.label}."
+    def is_plain(self) -> bool:
+        """Return whether the words are a date with its year, which can be read in one way alone."""
+        return isinstance(self.meaning, DayRange) and not (self.rest or self.meaning.recurs)
 
     def at(self, item: DatedItem) -> "TimeReading":
         """Return the reading once its event is found."""
@@ -265,8 +179,8 @@ def read_time(text: str, today: date) -> TimeReading | None:
     plain = " ".join(text[:MAX_CHARS].split())
     if days := quarter_days(plain, today) or season_days(plain, today):
         return TimeReading(*days, _without(plain, days[0]))
-    if named := named_date(plain, today):
-        return TimeReading(*named)
+    if dated := find_date(plain, today):
+        return TimeReading(*dated)
     if anchor := _distant_anchor(plain):
         return anchor
     if relative := relative_days(plain, today):
@@ -285,8 +199,8 @@ def _distant_anchor(text: str) -> TimeReading | None:
     match = _DISTANT.search(text)
     if match is None or _WISHES.search(text, 0, match.start()):
         return None
-    distance = {name: (match[name] or "").lower() or None for name in ("number", "unit")}
-    anchor = Anchor(match["event"].strip(), match["side"].lower() in _BEFORE, tuple(distance.items()))
+    count, unit = number_of(match["number"]), match["unit"].lower()
+    anchor = Anchor(match["event"].strip(), match["side"].lower() in _BEFORE, count, unit)
     return TimeReading(match[0][:WORDS_SHOWN].strip(), anchor, _without(text, match[0]))
 
 

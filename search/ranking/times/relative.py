@@ -6,41 +6,36 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-# Outside a single day, and outside a week or more, a turn's value falls to 1/e in this time.
-SOFT_DAYS = (2.0, 7.0)
+EPOCH = date(1970, 1, 1)
+# Outside the days, a turn's value falls to 1/e in this time; if no turn is within it, they have no effect.
+NEARBY_DAYS = 7
 
 
 @dataclass(frozen=True, slots=True)
 class DayRange:
-    """The days from `first` to `last`, both within."""
+    """The days from `first` to `last`, both within.
+
+    A written day or month without a year `recurs`: these days are meant, or else the same ones of another year.
+    """
 
     first: date
     last: date
-
-    @property
-    def softness(self) -> float:
-        """Return the distance in days at which a turn's share falls to 1/e."""
-        least, most = SOFT_DAYS
-        return min(least + (self.last - self.first).days, most)
-
-    @property
-    def label(self) -> str:
-        """Return the range for display: "October 2026", "9 to 15 November 2026"."""
-        first, last = self.first, self.last
-        if first == last:
-            return _day(first)
-        if first.day == 1 and last == month_of(last).last:
-            if (first.month, last.month) == (1, 12):
-                return str(first.year) if first.year == last.year else f"{first.year} to {last.year}"
-            start = f"{first:%B}" if first.year == last.year else f"{first:%B %Y}"
-            return f"{last:%B %Y}" if month_of(first) == month_of(last) else f"{start} to {last:%B %Y}"
-        if first.year != last.year:
-            return f"{_day(first)} to {_day(last)}"
-        return f"{first.day}{'' if first.month == last.month else f' {first:%B}'} to {_day(last)}"
+    recurs: bool = False
 
     def days_from(self, moment: date) -> int:
         """Return the number of days from `moment` to the range, 0 inside."""
+        if self.recurs:
+            years = range(max(moment.year - 1, date.min.year), min(moment.year + 1, date.max.year) + 1)
+            months = [month_of(date(year, self.first.month, 1)) for year in years]
+            if self.first == self.last:
+                return min(month.day(self.first.day).days_from(moment) for month in months)
+            return min(month.days_from(moment) for month in months)
         return max((self.first - moment).days, (moment - self.last).days, 0)
+
+    def day(self, number: int) -> "DayRange":
+        """Return this day of a month, counted from 1, or its last."""
+        day = min(self.first + timedelta(days=number - 1), self.last)
+        return DayRange(day, day)
 
     def part(self, name: str) -> "DayRange":
         """Return the `start`, `middle` or `end` of the range: a third of it."""
@@ -48,10 +43,6 @@ class DayRange:
         third = max(days // 3, 1)
         skipped = {"start": 0, "middle": (days - third) // 2, "end": days - third}[name]
         return DayRange(self.first + timedelta(days=skipped), self.first + timedelta(days=skipped + third - 1))
-
-
-def _day(moment: date) -> str:
-    return f"{moment.day} {moment:%B %Y}"
 
 
 def around(day: date, days: int) -> DayRange:
@@ -152,19 +143,18 @@ def season_days(text: str, today: date) -> tuple[str, DayRange] | None:
     return (match[0], DayRange(first, shifted(first, months=3, days=-1))) if first <= today else None
 
 
-def number_of(groups: MatchedGroups) -> int:
-    """Return the number that `NUMBER` matched."""
-    number = (groups["number"] or "one").removeprefix("a ")
+def number_of(words: str | None) -> int:
+    """Return the number that `NUMBER` matched; 1 if it matched nothing."""
+    number = (words or "one").lower().removeprefix("a ")
     return int(number) if number.isdigit() else NUMBERS[number]
 
 
-def moved_by(day: date, groups: MatchedGroups, sign: int) -> DayRange:
-    """Return the days this many units before or after the day: the longer ago, the less precise."""
-    count, unit = number_of(groups), groups["unit"] or "day"
+def moved_by(day: date, count: int, unit: str) -> DayRange:
+    """Return the days this many units after the day, or before it if negative: the further away, the less precise."""
     if unit in DAYS_IN:
         days = count * DAYS_IN[unit]
-        return around(shifted(day, days=sign * days), 3 if unit != "day" else days // 7)
-    there = shifted(day, months=sign * count * MONTHS_IN[unit])
+        return around(shifted(day, days=days), 3 if unit != "day" else abs(days) // 7)
+    there = shifted(day, months=count * MONTHS_IN[unit])
     return around(there, 15 if unit == "month" else 45 if unit == "quarter" else 90)
 
 
@@ -201,16 +191,17 @@ def _calendar(groups: MatchedGroups, today: date) -> DayRange:
 
 def _rolling(groups: MatchedGroups, today: date) -> DayRange:
     """Return the days of "the past three weeks"."""
-    count, unit = number_of(groups), groups["unit"] or "day"
+    count, unit = number_of(groups["number"]), groups["unit"] or ""
     if unit in DAYS_IN:
         return DayRange(shifted(today, days=-count * DAYS_IN[unit]), today)
     return DayRange(shifted(today, months=-count * MONTHS_IN[unit]), today)
 
 
 def _ago(groups: MatchedGroups, today: date) -> DayRange:
-    span = moved_by(today, groups, -1)
-    if groups["unit"] == "year":  # "a year ago" means the year as often as the day
-        year = month_of(shifted(today, months=-12 * number_of(groups)), 12)
+    count, unit = number_of(groups["number"]), groups["unit"] or ""
+    span = moved_by(today, -count, unit)
+    if unit == "year":  # "a year ago" means the year as often as the day
+        year = month_of(shifted(today, months=-12 * count), 12)
         span = DayRange(min(span.first, year.first), max(span.last, year.last))
     return DayRange(span.first, min(span.last, today))
 

@@ -4,8 +4,8 @@ import pytest
 from django.db import connection
 
 from convmemory.core.sql import load_sql
-from search.retrieval.plans import plan_of
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.plans import plan_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

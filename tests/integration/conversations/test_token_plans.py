@@ -6,8 +6,8 @@ from django.test.utils import CaptureQueriesContext
 
 from convmemory.conversations.filters import Filters
 from convmemory.conversations.names import with_known_names
-from search.retrieval.plans import plan_of
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.plans import plan_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -201,6 +201,7 @@ def stored_rows() -> Rows:
 
 MADE_ANEW = {
     "conversations_message": {"contents"},
+    "memory_messageembedding": {"content_hash", "conversation_id", "position", "role"},
     "search_source": {"title_words"},
     "search_itemembedding": {"code"},
     "search_sourceindex": {"newest_vector"},

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -16,20 +15,12 @@ from convmemory.core.sql import load_sql
 from convmemory.embeddings.spaces import active_space
 from search.models import Item, ItemEmbedding, PassageBlock, PostingBlock
 from search.query import SearchQuery
-from search.retrieval.plans import (
-    BY_INDEX_ALONE,
-    PASSAGES_INDEX,
-    POSTINGS_INDEX,
-    corpus_plan,
-    is_vacuumed,
-    plan_of,
-    queries_without_index,
-)
 from search.searching import search
 from search.vectors import blocks
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.copies import database_in_use
 from tests.support.groups import copies_alone, database_copy
+from tests.support.plans import BY_INDEX_ALONE, PASSAGES_INDEX, POSTINGS_INDEX, corpus_plan, is_vacuumed, plan_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -71,19 +62,6 @@ def vacuum() -> None:
     raise AssertionError("Some other transaction has held back VACUUM for a minute.")
 
 
-@contextmanager
-def dropped(index: str) -> Iterator[None]:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_get_indexdef(%s::regclass)", [index])
-        (definition,) = cursor.fetchone()
-        cursor.execute(f"DROP INDEX {index}")
-    try:
-        yield
-    finally:
-        with connection.cursor() as cursor:
-            cursor.execute(definition)
-
-
 class TestFewPassages:
     def test_when_items_were_written_is_read_from_index_alone(self, owners: dict[str, Any]) -> None:
         for owner in owners.values():
@@ -96,18 +74,6 @@ class TestFewPassages:
             plan = corpus_plan(owner.pk, active_space())
             for index in (POSTINGS_INDEX, PASSAGES_INDEX):
                 assert f"Index Only Scan using {index}" in plan
-
-    @pytest.mark.parametrize(
-        ("index", "lost"),
-        [
-            ("passage_block_owner", {"corpus, passage blocks"}),
-            ("posting_block_owner", {"corpus, posting blocks"}),
-        ],
-    )
-    def test_lost_index_is_reported(self, owners: dict[str, Any], index: str, lost: set[str]) -> None:
-        assert queries_without_index(active_space()) == {}
-        with dropped(index):
-            assert set(queries_without_index(active_space())) == lost
 
     def test_pages_stay_full_under_every_filter(self, owners: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(blocks, "SMALL", 0)

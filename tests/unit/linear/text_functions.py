@@ -556,7 +556,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "search.query": is_too_short,
     "search.ranking.topics": lambda text: topic_of(QueryText(text)),
     "search.query_text": parse_query,
-    "search.ranking.times.reading dates": find_date,
+    "search.ranking.times.reading dates": lambda text: find_date(text, TODAY),
     "search.ranking.times.reading": lambda text: read_time(text, TODAY),
     "search.ranking.times.relative": lambda text: (relative_days(text, TODAY), quarter_days(text, TODAY)),
     "search.ranking.late_interaction": lambda text: token_weights(text, [(0, 1)], {"a": 1.0}),

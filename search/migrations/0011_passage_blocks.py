@@ -106,7 +106,7 @@ class Migration(migrations.Migration):
     dependencies = [
         ("accounts", "__first__"),
         ("embeddings", "__first__"),
-        ("search", "0009_seen_version"),
+        ("search", "0010_leaner_indexes"),
     ]
 
     operations = [
