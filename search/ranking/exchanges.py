@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from convmemory.core.sql import pipelined
 from search.ranking.late_interaction import (
     LatePassages,
     PassageMatches,
@@ -200,9 +201,11 @@ def add_late_features(state: SearchState, keys: ItemKeys, near: LatePassages | N
         return
     wide_keys = _with_items_before(keys)
     archive_id = state.query.archive_id
-    # Sent before the comparison, so that PostgreSQL looks up the speakers meanwhile.
-    pending = [adapter_of(kind).send_utterances_query(archive_id, ids) for kind, ids in near.elements_by_kind().items()]
-    matches = near.matched()
+    with pipelined():  # PostgreSQL looks up the speakers during the comparison
+        pending = [
+            adapter_of(kind).send_utterances_query(archive_id, ids) for kind, ids in near.elements_by_kind().items()
+        ]
+        matches = near.matched()
     of_keys = matches.of(are_among(wide_keys, keys)[matches.items])
     features = max_sim_features(keys, replace(of_keys, items=np.searchsorted(keys, wide_keys[of_keys.items])))
     utterances = {element: utterance for read in pending for element, utterance in read().items()}
