@@ -247,9 +247,9 @@ def _with_corrected_words(
     if query.mode == "semantic" or query.by_distance:
         return state
     kept = state.matched.any_of_items.union(*(normal(phrase).lower().split() for phrase in query.text.phrases))
-    embedder = embedder_for(state.query.active_space) if state.query.space else None
 
     def is_word(word: str) -> bool:
+        embedder = embedder_for(state.query.active_space)
         return isinstance(embedder, TokenEmbedder) and len(embedder.tokenize_query(word).ids) == 1
 
     correction = correct_typing_errors(
@@ -257,7 +257,7 @@ def _with_corrected_words(
         query.text.text,
         corpus=corpus.corpus,
         unmatched=lambda word: normal(word).lower() not in kept,
-        is_word=is_word if embedder else None,
+        is_word=is_word if state.query.space else None,
     )
     if correction is None:
         return state
