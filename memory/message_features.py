@@ -213,9 +213,8 @@ def _vector_features(
         items=[index for index, _ in coded],
         elements=[candidates[index].message_id for index, _ in coded],
         asks=[asks for _, (_, asks) in coded],
-        kinds=[KIND] * len(coded),
     )
-    late = max_sim_features(keys, matches)
+    late = max_sim_features(keys, matches, matches.items)
     answers = _answers(candidates, late[MessageFeature.MAX_SIM], matches, query.text.text)
     return columns | late | {MessageFeature.ANSWERS: answers}
 
@@ -228,7 +227,7 @@ def _answers(candidates: Sequence[MessageCandidate], scores: Scores, matches: Pa
     speakers = [Utterance(candidate.position, candidate.name) for candidate in candidates]
     named = names_in(text, {candidate.name for candidate in candidates if candidate.name})
     keys = message_keys(candidates)
-    asked = _looked_up(keys, matches.of(matches.asks).max_sim(len(keys)), keys - 1)
+    asked = _looked_up(keys, matches.max_sim(matches.items, len(keys), matches.asks), keys - 1)
     answering = np.array([len(named) != 1 or candidate.name in named for candidate in candidates])
     spread = max(float(scores.max() - scores.min()), LEAST_SPREAD)
     answers: Scores = np.maximum(0, asked - np.median(scores)) * answering * named_share(speakers) / spread

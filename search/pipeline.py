@@ -135,17 +135,15 @@ def _rank(state: SearchState, rankers: Rankers) -> None:
         return
     scores = rankers.first_stage.score(state.table)
     best = np.sort(best_few(scores, keys, RESCORED))
-    with pipelined():
-        passages = passages_of_best(state, keys[best]) if config.late_interaction else None
-        if config.late_interaction:
-            add_late_features(state, keys[best], passages)
-            if Feature.MAX_SIM in state.table.columns:
-                scores = second_ranker(query, rankers).score(state.table)
-        state.scores = in_order_of_time(query, scores, keys, moments)
-        state.order = best_first(state.scores, keys)
-        if config.mmr_lambda < 1 and state.compared is not None:
-            vectors = unit_rows(state.compared.item_vectors(keys[best]))
-            state.order = with_diverse_top(state.order, state.scores, best, vectors, relevance=config.mmr_lambda)
+    if config.late_interaction:
+        add_late_features(state, keys[best], passages_of_best(state, keys[best]))
+        if Feature.MAX_SIM in state.table.columns:
+            scores = second_ranker(query, rankers).score(state.table)
+    state.scores = in_order_of_time(query, scores, keys, moments)
+    state.order = best_first(state.scores, keys)
+    if config.mmr_lambda < 1 and state.compared is not None:
+        vectors = unit_rows(state.compared.item_vectors(keys[best]))
+        state.order = with_diverse_top(state.order, state.scores, best, vectors, relevance=config.mmr_lambda)
 
 
 def second_ranker(query: PreparedQuery, rankers: Rankers) -> Ranker:
@@ -249,9 +247,9 @@ def _with_corrected_words(
     if query.mode == "semantic" or query.by_distance:
         return state
     kept = state.matched.any_of_items.union(*(normal(phrase).lower().split() for phrase in query.text.phrases))
-    embedder = embedder_for(state.query.active_space) if state.query.space else None
 
     def is_word(word: str) -> bool:
+        embedder = embedder_for(state.query.active_space)
         return isinstance(embedder, TokenEmbedder) and len(embedder.tokenize_query(word).ids) == 1
 
     correction = correct_typing_errors(
@@ -259,7 +257,7 @@ def _with_corrected_words(
         query.text.text,
         corpus=corpus.corpus,
         unmatched=lambda word: normal(word).lower() not in kept,
-        is_word=is_word if embedder else None,
+        is_word=is_word if state.query.space else None,
     )
     if correction is None:
         return state
@@ -363,15 +361,11 @@ def _look_up(query: PreparedQuery) -> tuple[PreparedQuery, PendingCorpus]:
 
 
 def _retrieve_and_rank(query: PreparedQuery, pending_corpus: PendingCorpus, pipeline: Pipeline) -> SearchState:
-    with pipelined():
-        query = query.looked_up(pending_corpus)  # after the corpus, so that it has seen each of its sources
-        pending = [r.send(query, pending_corpus) for r in pipeline.retrievers if not r.needs_vector]
-        if query.space is not None:
-            pending += [r.send(query, pending_corpus) for r in pipeline.retrievers if r.needs_vector]
-        corpus, state = pending_corpus.corpus, SearchState(query)
-        for read_candidates in pending:
-            read_candidates(state, corpus)
-        state.moments = pending_corpus.moments
+    query = query.looked_up(pending_corpus)  # after the corpus, so that it has seen each of its sources
+    corpus, state = pending_corpus.corpus, SearchState(query, moments=pending_corpus.moments)
+    for retriever in pipeline.retrievers:
+        if query.space is not None or not retriever.needs_vector:
+            retriever.add_candidates(state, corpus)
     state.merge(corpus, pipeline.features)
     rank_candidates(state, rankers=pipeline.rankers)
     return state

@@ -203,7 +203,7 @@ def access_of(member: Membership) -> Access:
 
 def spaces_of(person: User) -> list[Access]:
     """Return the spaces that the person is a member of, by name. One query."""
-    return spaces_in(PendingQuery(*spaces_query(person)).rows())
+    return spaces_in(PendingQuery(*spaces_query(person), keeps_plan=True).rows())
 
 
 def spaces_query(person: User) -> Query:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from convmemory.core.sql import pipelined
 from search.ranking.late_interaction import (
     LatePassages,
     PassageMatches,
@@ -107,39 +108,37 @@ def named_share(utterances: Iterable[Utterance]) -> float:
 def exchange_features(
     keys: ItemKeys, wide_keys: ItemKeys, matches: PassageMatches, utterances: Mapping[int, Utterance], text: str
 ) -> dict[str, Scores]:
-    """Return features of the items `keys`; the passages belong to `wide_keys`: these items and the items before
-    them.
+    """Return the features of late interaction of the items `keys`.
+
+    The passages belong to `wide_keys`: these items and the items before them.
     """
     named = names_in(text, {spoken.name for spoken in utterances.values() if spoken.name})
     spoken = Spoken.of((utterances.get(element, NO_UTTERANCE) for element in matches.elements.tolist()), named)
-    homes = wide_keys[matches.items]
-    inside = are_among(homes, keys)
-    scores = _scores(matches, inside, np.searchsorted(keys, homes), len(keys))
+    count, homes = len(keys), wide_keys[matches.items]
+    inside, places = are_among(homes, keys), np.searchsorted(keys, homes)
+    features = max_sim_features(keys, matches, places, inside)
+    scores = features[Feature.MAX_SIM]
     spread = max(float(scores.max() - scores.min()), LEAST_SPREAD)
     middle = median(scores)
     # MaxSim of the question at the end of the preceding item, if the named speaker answers it.
-    after = homes + 1
-    asks_named = matches.asks & spoken.ends_item & spoken.next_by_named & are_among(after, keys)
-    asked = _scores(matches, asks_named, np.searchsorted(keys, after), len(keys))
+    precedes, places_after = are_among(homes + 1, keys), np.searchsorted(keys, homes + 1)
+    is_asked = matches.asks & spoken.ends_item & spoken.next_by_named & precedes
+    asked = matches.max_sim(places_after, count, is_asked)
     strictly: Scores = np.zeros_like(scores)
     if is_question(text):  # the margin over nearly all items: a question that resembles many of them counts for nothing
         strictly = np.maximum(0, asked - np.quantile(scores, STRICT_QUANTILE)).astype(np.float32) / spread
-    return {
+    of_speaker = _of_speaker(keys, homes, matches, spoken) - middle if len(named) == 1 else np.zeros_like(scores)
+    # What an item's score rests on a question that it leaves to the next item.
+    loss = scores - matches.max_sim(places, count, inside & ~(matches.asks & spoken.ends_item))
+    most = float(loss.max())
+    with_before = np.maximum(matches.best_at(places, count, inside), matches.best_at(places_after, count, precedes))
+    return features | {
         Feature.ANSWERS: np.maximum(0, asked - middle) / spread,
         Feature.ANSWERS_QUESTION: strictly,
-        Feature.NAMED_SPEAKER: (
-            np.maximum(0, _of_speaker(keys, homes, matches, spoken) - middle) / spread
-            if len(named) == 1
-            else np.zeros_like(scores)
-        ),
-        Feature.SETTLED: _settled(keys, homes, inside, scores, matches, spoken),
-        Feature.MAX_SIM_BEFORE: _with_item_before(keys, homes, matches),
+        Feature.NAMED_SPEAKER: np.maximum(0, of_speaker) / spread,
+        Feature.SETTLED: 1 - loss / most if most > 0 else np.ones_like(scores),
+        Feature.MAX_SIM_BEFORE: weighted(matches.weights, with_before),
     }
-
-
-def _scores(matches: PassageMatches, chosen: NDArray[np.bool_], places: Ints, size: int) -> Scores:
-    """Return MaxSim at each of `size` places, by these passages alone."""
-    return weighted(matches.weights, matches.of(chosen).best_of(places[chosen], size))
 
 
 def _of_speaker(keys: ItemKeys, homes: ItemKeys, matches: PassageMatches, spoken: Spoken) -> Scores:
@@ -154,27 +153,11 @@ def _of_speaker(keys: ItemKeys, homes: ItemKeys, matches: PassageMatches, spoken
         return best
     elements = ((items >> ITEM_BITS) << 32) | places
     distinct, first, group = np.unique(elements[chosen], return_index=True, return_inverse=True)
+    groups = np.zeros(len(elements), np.int64)
+    groups[chosen] = group
     at = np.searchsorted(keys, items[chosen][first])
-    np.maximum.at(best, at, weighted(matches.weights, matches.of(chosen).best_of(group, len(distinct))))
+    np.maximum.at(best, at, matches.max_sim(groups, len(distinct), chosen))
     return best
-
-
-def _settled(
-    keys: ItemKeys, homes: ItemKeys, inside: NDArray[np.bool_], scores: Scores, matches: PassageMatches, spoken: Spoken
-) -> Scores:
-    """Return 1 if the item's score does not rest on a question that it leaves to the next item, down to 0."""
-    kept = inside & ~(matches.asks & spoken.ends_item)
-    loss = scores - _scores(matches, kept, np.searchsorted(keys, homes), len(keys))
-    most = float(loss.max())
-    return np.ones_like(scores) if most <= 0 else 1 - loss / most
-
-
-def _with_item_before(keys: ItemKeys, homes: ItemKeys, matches: PassageMatches) -> Scores:
-    """Return MaxSim of the item together with the item before it."""
-    inside, before = are_among(homes, keys), are_among(homes + 1, keys)
-    best = matches.of(inside).best_of(np.searchsorted(keys, homes)[inside], len(keys))
-    earlier = matches.of(before).best_of(np.searchsorted(keys, homes + 1)[before], len(keys))
-    return weighted(matches.weights, np.maximum(best, earlier))
 
 
 def passages_of_best(state: SearchState, keys: ItemKeys) -> LatePassages | None:
@@ -200,12 +183,12 @@ def add_late_features(state: SearchState, keys: ItemKeys, near: LatePassages | N
         return
     wide_keys = _with_items_before(keys)
     archive_id = state.query.archive_id
-    # Sent before the comparison, so that PostgreSQL looks up the speakers meanwhile.
-    pending = [adapter_of(kind).send_utterances_query(archive_id, ids) for kind, ids in near.elements_by_kind().items()]
-    matches = near.matched()
-    of_keys = matches.of(are_among(wide_keys, keys)[matches.items])
-    features = max_sim_features(keys, replace(of_keys, items=np.searchsorted(keys, wide_keys[of_keys.items])))
+    with pipelined():  # PostgreSQL looks up the speakers during the comparison
+        pending = [
+            adapter_of(kind).send_utterances_query(archive_id, ids) for kind, ids in near.elements_by_kind().items()
+        ]
+        matches = near.matched()
     utterances = {element: utterance for read in pending for element, utterance in read().items()}
-    features |= exchange_features(keys, wide_keys, matches, utterances, state.query.text.text)
+    features = exchange_features(keys, wide_keys, matches, utterances, state.query.text.text)
     table = replace(state.table, named_share=named_share(utterances.values()))
     state.table = table.with_columns(spread_all(table.keys, keys, features), of=LATE_INTERACTION | EXCHANGES)

@@ -16,7 +16,7 @@ from convmemory.core.text import Span
 from convmemory.embeddings.embedder import TokenEmbedder, Vector
 from convmemory.embeddings.spaces import embedder_for
 from convmemory.embeddings.token_codes import best_similarities
-from search.retrieval.candidates import ITEM_BITS, Feature, ItemKeys, Scores, group_starts
+from search.retrieval.candidates import ITEM_BITS, Feature, Ints, ItemKeys, Scores, group_starts
 from search.retrieval.prepared import PreparedQuery
 from search.retrieval.retriever import SearchState
 from search.vectors.blocks import PendingTokens
@@ -30,13 +30,17 @@ QUERY_TOKENS = 32
 
 _WORD = re.compile(r"\w+")
 
+Chosen = NDArray[np.bool_] | slice
+EVERY = slice(None)
+
 
 @dataclass(frozen=True, slots=True)
 class PassageMatches:
     """Matches of the query's tokens with some passages: `best` (q, p) cosines, and the weights of the tokens, (q,).
 
-    `items` (p,) are places among the requested keys, `elements` (p,) the elements of the passages, in sources of these
-    `kinds` (p,); `asks` (p,) says which passages are questions.
+    `items` (p,) are places among the requested keys, `elements` (p,) the elements of the passages; `asks` (p,) says
+    which passages are questions. The methods take the `chosen` passages alone, and group them by `places` (p,) among a
+    number of items.
     """
 
     best: NDArray[np.float32]
@@ -44,7 +48,6 @@ class PassageMatches:
     items: NDArray[np.int64]
     elements: NDArray[np.int64]
     asks: NDArray[np.bool_]
-    kinds: NDArray[np.str_]
 
     @classmethod
     def of_tokens(
@@ -57,7 +60,6 @@ class PassageMatches:
         items: Sequence[int] | NDArray[np.int64],
         elements: Sequence[int] | NDArray[np.int64],
         asks: Sequence[bool] | NDArray[np.bool_],
-        kinds: Sequence[str],
     ) -> "PassageMatches":
         """Compare the query with the coded token vectors of the passages.
 
@@ -70,36 +72,28 @@ class PassageMatches:
         best = best_similarities(question, coded, starts)
         return cls(
             best, weights, np.asarray(items, np.int64)[filled], np.asarray(elements, np.int64)[filled],
-            np.asarray(asks, np.bool_)[filled], np.asarray(kinds, np.str_)[filled],
+            np.asarray(asks, np.bool_)[filled],
         )  # fmt: skip
 
-    def of(self, chosen: NDArray[np.bool_]) -> "PassageMatches":
-        """Return these passages alone."""
-        return PassageMatches(
-            self.best[:, chosen], self.weights, self.items[chosen], self.elements[chosen], self.asks[chosen],
-            self.kinds[chosen],
-        )  # fmt: skip
-
-    def best_of(self, places: NDArray[np.int64], size: int) -> NDArray[np.float32]:
-        """Return the best cosine of each token at each of `size` places (q, size); `places` (p,) groups the
-        passages.
-        """
-        best = np.zeros((len(self.best), size), np.float32)
-        if len(places):
-            order = np.argsort(places, kind="stable")
-            ordered = places[order]
+    def best_at(self, places: Ints, count: int, chosen: Chosen = EVERY) -> NDArray[np.float32]:
+        """Return the best cosine of each token in each item (q, count), 0 if it has no passage."""
+        best = np.zeros((len(self.best), count), np.float32)
+        rows = np.arange(len(places))[chosen]
+        if len(rows):
+            rows = rows[np.argsort(places[rows], kind="stable")]
+            ordered = places[rows]
             starts = group_starts(ordered)
-            best[:, ordered[starts]] = np.maximum.reduceat(self.best[:, order], starts, axis=1).clip(min=0)
+            best[:, ordered[starts]] = np.maximum.reduceat(self.best[:, rows], starts, axis=1).clip(min=0)
         return best
 
-    def max_sim(self, size: int) -> Scores:
+    def max_sim(self, places: Ints, count: int, chosen: Chosen = EVERY) -> Scores:
         """Return MaxSim of each item, 0 if it has no passage."""
-        return weighted(self.weights, self.best_of(self.items, size))
+        return weighted(self.weights, self.best_at(places, count, chosen))
 
-    def single(self, size: int) -> Scores:
+    def single(self, places: Ints, count: int, chosen: Chosen = EVERY) -> Scores:
         """Return MaxSim of the best single passage of each item."""
-        single = np.zeros(size, np.float32)
-        np.maximum.at(single, self.items, weighted(self.weights, self.best))
+        single = np.zeros(count, np.float32)
+        np.maximum.at(single, places[chosen], weighted(self.weights, self.best[:, chosen]))
         return single
 
 
@@ -120,10 +114,10 @@ class LatePassages:
 
     def elements_by_kind(self) -> dict[str, set[int]]:
         """Return the elements of the passages, by the kind of their sources."""
-        pairs = set(zip(self.kinds, self.entries["element"].tolist(), strict=True))
-        return {
-            kind: {element for of_pair, element in pairs if of_pair == kind} for kind in {kind for kind, _ in pairs}
-        }
+        by_kind: dict[str, set[int]] = {}
+        for kind, element in zip(self.kinds, self.entries["element"].tolist(), strict=True):
+            by_kind.setdefault(kind, set()).add(element)
+        return by_kind
 
     def matched(self) -> PassageMatches:
         """Compare the query's tokens with the passages."""
@@ -135,7 +129,6 @@ class LatePassages:
             items=self.items,
             elements=self.entries["element"],
             asks=self.entries["asks"] != 0,
-            kinds=self.kinds,
         )
 
 
@@ -191,12 +184,14 @@ def token_weights(text: str, spans: Sequence[Span], word_weights: Mapping[str, f
     return result if result.sum() > 0 else np.ones_like(result)
 
 
-def max_sim_features(keys: ItemKeys, matches: PassageMatches) -> dict[str, Scores]:
-    """Return features, 0 to 1, of the items, or messages, `keys` (sorted), to which the `items` of the passages refer.
+def max_sim_features(
+    keys: ItemKeys, matches: PassageMatches, places: Ints, chosen: Chosen = EVERY
+) -> dict[str, Scores]:
+    """Return features, 0 to 1, of the items, or messages, `keys` (sorted), by the chosen passages at these places.
 
     Neighbours have consecutive keys.
     """
-    best = matches.best_of(matches.items, len(keys))
+    best = matches.best_at(places, len(keys), chosen)
     # Each token's best cosine in the item or in its neighbours, as far as these are among the keys.
     nearby = best.copy()
     adjacent = np.flatnonzero(np.diff(keys) == 1)
@@ -205,5 +200,5 @@ def max_sim_features(keys: ItemKeys, matches: PassageMatches) -> dict[str, Score
     return {
         Feature.MAX_SIM: weighted(matches.weights, best),
         Feature.NEIGHBOUR_MAX_SIM: weighted(matches.weights, nearby),
-        Feature.PASSAGE_MAX_SIM: matches.single(len(keys)),
+        Feature.PASSAGE_MAX_SIM: matches.single(places, len(keys), chosen),
     }

@@ -6,7 +6,7 @@ which distinguishes an answer from the nearest of unrelated items. Source: docs/
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -18,7 +18,7 @@ from convmemory.embeddings.model_folder import EXACT_MODEL, INT8_MODEL
 from convmemory.embeddings.spaces import embedder_for
 from search.ranking.imputing import scores_by_words
 from search.ranking.rankers import Order, best_first, long_share
-from search.retrieval.candidates import Feature, FeatureTable, Scores, known, median
+from search.retrieval.candidates import LEXICAL, Feature, FeatureTable, Scores, known, median
 from search.retrieval.corpus import inverse_document_frequency
 from search.retrieval.prepared import PreparedQuery
 
@@ -206,6 +206,7 @@ def relevance_of(
 
 def _by_words(query: PreparedQuery, table: FeatureTable, word_weights: Mapping[str, float]) -> Relevance:
     """Return the relevance by words alone, for candidates that lack vectors."""
+    table = replace(table, columns={name: table.columns[name] for name in LEXICAL})
     scores = scores_by_words(table)
     evidence = gather_evidence(query, table, scores, best_first(scores, table.keys), word_weights)
     calibration = _calibrations()[WORDS]["full_text"]

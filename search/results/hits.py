@@ -188,7 +188,7 @@ def show_hits(
         at_hand=elements,
         near={turn: places for turn, places in contents.near.items() if turn in rows} if compared else {},
         words_of_turn=dict(zip(zip(sources, items, strict=True), ranked.matched.of_items(keys), strict=True)),
-        conclusions={turn: Outcome.from_json(row.outcome).conclusion for turn, row in rows.items()},
+        conclusions={turn: Outcome.from_json(row.outcome).conclusion for turn, row in rows.items() if query.tells},
     )
     # A feature is shown from this value on: a share of its best value in these results.
     columns = {name: ranked.table.columns[name] for name in FEATURE_NAMES.values() if name in ranked.table.columns}

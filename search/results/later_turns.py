@@ -49,18 +49,19 @@ def overturned_by(turns: Mapping[Turn, ReadTurn], items: ItemKeys, best: ItemKey
     of_best = set(zip(*split_keys(best[:BEST]), strict=True))
     overturned: dict[Turn, Overturning] = {}
     for later, read in sorted(turns.items(), key=lambda turn: (turn[1].created_at, turn[0][1])):
-        if not reversing_sentences(read.statement):
+        compared = [hit for hit in hits if _is_compared(hit, later, turns, is_of_best=later in of_best)]
+        if not compared or not reversing_sentences(read.statement):
             continue
-        for hit in hits:
-            earlier, distance = turns[hit], later[1] - hit[1]
-            if later[0] == hit[0]:
-                is_compared = 0 < distance <= FOLLOWING
-            else:
-                is_of_project = later in of_best and read.project == earlier.project != ""
-                is_compared = is_of_project and read.created_at > earlier.created_at
-            if not is_compared:
-                continue
-            is_next = later[0] == hit[0] and distance == 1
-            if quote := overturning(earlier.statement, read.statement, is_next=is_next):
+        for hit in compared:
+            is_next = later == (hit[0], hit[1] + 1)
+            if quote := overturning(turns[hit].statement, read.statement, is_next=is_next):
                 overturned[hit] = Overturning(read.conversation_id, later[1], quote)
     return overturned
+
+
+def _is_compared(hit: Turn, later: Turn, turns: Mapping[Turn, ReadTurn], *, is_of_best: bool) -> bool:
+    """Return whether a turn follows a hit in its conversation, or is later in its project and one of the best."""
+    if later[0] == hit[0]:
+        return 0 < later[1] - hit[1] <= FOLLOWING
+    earlier, read = turns[hit], turns[later]
+    return is_of_best and read.project == earlier.project != "" and read.created_at > earlier.created_at

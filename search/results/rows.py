@@ -14,7 +14,7 @@ from convmemory.core.sql import PendingQueries, Query, in_columns, load_sql, row
 from convmemory.core.text import quoted_lexeme
 from search.results.later_turns import Turn, later_turns_query
 from search.results.runs import PassagePlace
-from search.retrieval.candidates import NO_ITEMS, ItemKeys, item_keys, split_keys
+from search.retrieval.candidates import ItemKeys, item_keys, split_keys
 from search.retrieval.corpus import QueryWord
 from search.retrieval.source_filters import source_conditions
 from search.sources import Element, adapter_of
@@ -122,7 +122,9 @@ def near_places(
     vectors: "ComparedVectors", turns: Collection[Turn], kinds: Sequence[int], limit: int = PASSAGES_PER_HIT
 ) -> dict[Turn, list[PassagePlace]]:
     """Return the positions of the nearest passages of some items, by item, nearest first."""
-    keys = item_keys(*zip(*turns, strict=True)) if turns else NO_ITEMS
+    if not turns:
+        return {}
+    keys = item_keys(*zip(*turns, strict=True))
     near = vectors.nearest_of_items(keys, kinds, limit)
     turns_of = zip(*split_keys(keys[near.of_item]), strict=True)
     columns = [near.entries[name].tolist() for name in ("element", "part", "start", "end")]

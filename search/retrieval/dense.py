@@ -12,9 +12,9 @@ from convmemory.embeddings.embedder import TokenEmbedding
 from convmemory.embeddings.model_folder import INCLUDED_MODELS
 from search.languages import is_foreign
 from search.retrieval.candidates import DENSE, Feature, ItemKeys, Scores, best_of_source
-from search.retrieval.corpus import PendingCorpus
+from search.retrieval.corpus import Corpus
 from search.retrieval.prepared import PreparedQuery
-from search.retrieval.retriever import ReadCandidates, SearchState
+from search.retrieval.retriever import SearchState
 from search.vectors.blocks import ComparedVectors, current_blocks
 from search.vectors.packing import OF_ITEM
 
@@ -53,20 +53,18 @@ class DenseRetriever:
     features = DENSE
     needs_vector = True
 
-    def send(self, query: PreparedQuery, corpus: PendingCorpus) -> ReadCandidates:
-        blocks = current_blocks(query.archive_id, query.active_space, corpus.corpus.codes)
-        return lambda state, corpus: _add(state, ComparedVectors(blocks, query.rotated_vector)) if blocks else None
-
-
-def _add(state: SearchState, compared: ComparedVectors) -> None:
-    query = state.query
-    state.compared = compared
-    admitted = None if query.eligibility.admits_all else query.eligibility.admitted(compared.blocks.items)
-    keys, best = best_by_item(*compared.nearest(query.passage_kinds, MOST_PASSAGES, admitted))
-    state.add(keys, {Feature.PASSAGE_COSINE: best, Feature.SOURCE_PASSAGE_COSINE: best_of_source(keys, best)})
-    if query.scope >= SPOKEN:
-        keys, best = best_by_item(*compared.nearest([OF_ITEM], MOST_ITEMS, admitted))
-        state.add(keys, {Feature.ITEM_COSINE: best})
+    def add_candidates(self, state: SearchState, corpus: Corpus) -> None:
+        query = state.query
+        blocks = current_blocks(query.archive_id, query.active_space, corpus.codes)
+        if blocks is None:
+            return
+        state.compared = compared = ComparedVectors(blocks, query.rotated_vector)
+        admitted = None if query.eligibility.admits_all else query.eligibility.admitted(blocks.items)
+        keys, best = best_by_item(*compared.nearest(query.passage_kinds, MOST_PASSAGES, admitted))
+        state.add(keys, {Feature.PASSAGE_COSINE: best, Feature.SOURCE_PASSAGE_COSINE: best_of_source(keys, best)})
+        if query.scope >= SPOKEN:
+            keys, best = best_by_item(*compared.nearest([OF_ITEM], MOST_ITEMS, admitted))
+            state.add(keys, {Feature.ITEM_COSINE: best})
 
 
 def best_by_item(items: ItemKeys, cosines: Scores) -> tuple[ItemKeys, Scores]:

@@ -14,9 +14,9 @@ from search.block_cache import NO_BLOCKS
 from search.models import PostingBlock
 from search.postings.cached import Occurrences, find_words
 from search.retrieval.candidates import ITEM_BITS, LEXICAL, NO_ITEMS, Feature, Ints, ItemKeys, Scores
-from search.retrieval.corpus import Corpus, PendingCorpus, QueryWord, inverse_document_frequency
+from search.retrieval.corpus import Corpus, QueryWord, inverse_document_frequency
 from search.retrieval.prepared import PreparedQuery
-from search.retrieval.retriever import ReadCandidates, SearchState
+from search.retrieval.retriever import SearchState
 from search.retrieval.word_scores import MatchedTerms, WordCounts, joined_counts, word_features
 
 # Of a very long query, only the first terms are looked up.
@@ -48,41 +48,37 @@ class LexicalRetriever:
     features = LEXICAL
     needs_vector = False
 
-    def send(self, query: PreparedQuery, corpus: PendingCorpus) -> ReadCandidates:
-        return _add_candidates
+    def add_candidates(self, state: SearchState, corpus: Corpus) -> None:
+        """Add the items found and their features; for a search by meaning, only which item has which word."""
+        query = state.query
+        terms = _terms(query.words)
+        counts, aside = _counts(query, terms, corpus) if terms else (WordCounts.nothing(), None)
+        weights = inverse_document_frequency(counts.items_by_term, max(corpus.items, len(counts.keys)))
+        idf = dict(zip(terms, weights.tolist(), strict=True))
+        # A stop word counts as if nearly every item contained it.
+        common = float(inverse_document_frequency(np.array([int(corpus.items * 0.7)]), corpus.items)[0])
+        state.word_weights = {word.written: idf.get(word.lexeme, common) for word in query.words}
+        state.matched = MatchedTerms.of_terms(counts, list(terms), query.words)
+        if query.mode == "semantic" and query.space is not None:
+            return
+        if not len(counts.keys):
+            nothing = np.empty(0, np.float32)
+            state.add(NO_ITEMS, dict.fromkeys(LEXICAL, nothing), unseen=0.0)
+            return
+        wide_keys, features = word_features(counts, weights, corpus)
+        if aside is not None:
+            # The share of the weights of all terms that each of the items contains aside.
+            items, numbers = aside
+            places = np.searchsorted(wide_keys, items).clip(max=len(wide_keys) - 1)
+            inside = wide_keys[places] == items
+            sums = np.bincount(places[inside], weights[numbers[inside]], len(wide_keys)).astype(np.float32)
+            features[Feature.ASIDE_COVERAGE] = sums / max(float(weights.sum()), 1e-6)
+        state.add(counts.keys, features, keys=wide_keys, unseen=0.0)
 
 
 def columns_of(scope: Collection[str]) -> list[str]:
     """Return the columns of the words in scope."""
     return sorted({column for name, (column, _) in SCOPE_COLUMNS.items() if name in scope})
-
-
-def _add_candidates(state: SearchState, corpus: Corpus) -> None:
-    """Add the items found and their features; for a search by meaning, only which item has which word."""
-    query = state.query
-    terms = _terms(query.words)
-    counts, aside = _counts(query, terms, corpus) if terms else (WordCounts.nothing(), None)
-    weights = inverse_document_frequency(counts.items_by_term, max(corpus.items, len(counts.keys)))
-    idf = dict(zip(terms, weights.tolist(), strict=True))
-    # A stop word counts as if nearly every item contained it.
-    common = float(inverse_document_frequency(np.array([int(corpus.items * 0.7)]), corpus.items)[0])
-    state.word_weights = {word.written: idf.get(word.lexeme, common) for word in query.words}
-    state.matched = MatchedTerms.of_terms(counts, list(terms), query.words)
-    if query.mode == "semantic" and query.space is not None:
-        return
-    if not len(counts.keys):
-        nothing = np.empty(0, np.float32)
-        state.add(NO_ITEMS, dict.fromkeys(LEXICAL, nothing), unseen=0.0)
-        return
-    wide_keys, features = word_features(counts, weights, corpus)
-    if aside is not None:
-        # The share of the weights of all terms that each of the items contains aside.
-        items, numbers = aside
-        places = np.searchsorted(wide_keys, items).clip(max=len(wide_keys) - 1)
-        inside = wide_keys[places] == items
-        sums = np.bincount(places[inside], weights[numbers[inside]], len(wide_keys)).astype(np.float32)
-        features[Feature.ASIDE_COVERAGE] = sums / max(float(weights.sum()), 1e-6)
-    state.add(counts.keys, features, keys=wide_keys, unseen=0.0)
 
 
 def _counts(query: PreparedQuery, terms: Mapping[str, Forms], corpus: Corpus) -> tuple[WordCounts, Aside | None]:

@@ -1,11 +1,11 @@
 """Defines the state of a search, which its stages fill, and a retriever, which finds candidates and describes them.
 
-A retriever's queries are sent before they are read: PostgreSQL works on one while this process computes another. To add
-one, write a class with `features`, `needs_vector` and `send`, and name it in `search/pipeline.py`.
+To add a retriever, write a class with `features`, `needs_vector` and `add_candidates`, and name it in
+`search/pipeline.py`.
 """
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -27,7 +27,7 @@ from search.retrieval.candidates import (
     distinct,
     spread_all,
 )
-from search.retrieval.corpus import Corpus, PendingCorpus, inverse_document_frequency
+from search.retrieval.corpus import Corpus, inverse_document_frequency
 from search.retrieval.prepared import PreparedQuery
 from search.retrieval.typing_errors import Correction
 from search.retrieval.word_scores import MatchedTerms
@@ -201,13 +201,6 @@ class SearchState:
         return np.asarray(coverage[items] >= WHOLE)
 
 
-ReadCandidates = Callable[[SearchState, Corpus], None]
-"""Reads the rows of a retriever's queries, which have been sent, and adds what they found to the state.
-
-The query has been embedded by now, if possible.
-"""
-
-
 class Retriever(Protocol):
     """Finds candidates for a query and describes them by features."""
 
@@ -217,13 +210,7 @@ class Retriever(Protocol):
 
     @property
     def needs_vector(self) -> bool:
-        """Return whether it needs the query's vector: then it is sent after embedding, and not at all without a
-        vector.
-        """
+        """Return whether it needs the query's vector: it is left out of a search by words."""
 
-    def send(self, query: PreparedQuery, corpus: PendingCorpus) -> ReadCandidates:
-        """Send its queries; return the function that reads them.
-
-        Only a retriever that needs the vector may read `corpus` or the query's words here: others would delay the
-        model.
-        """
+    def add_candidates(self, state: SearchState, corpus: Corpus) -> None:
+        """Add the items that it finds for the state's query, with their features."""

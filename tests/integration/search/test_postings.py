@@ -51,8 +51,7 @@ def found(owner: Any, text: str, *, scope: Any = frozenset(SCOPES), filters: Fil
     """Return the state after the lexical retriever has added what it finds."""
     query = SearchQuery(text=text, mode="full_text", scope=scope, filters=filters, has_operators=True)
     state = SearchState(PreparedQuery.of(owner.pk, query).looked_up())
-    corpus = PendingCorpus(owner.pk, None)
-    LexicalRetriever().send(state.query, corpus)(state, corpus.corpus)
+    LexicalRetriever().add_candidates(state, PendingCorpus(owner.pk, None).corpus)
     return state
 
 

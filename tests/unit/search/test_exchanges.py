@@ -33,7 +33,6 @@ def matches(scores: dict[int, float], asking: set[int] = frozenset({ASKED})) -> 
         items=np.array([(element - 10) // 2 for element in elements]),
         elements=np.array(elements),
         asks=np.array([element in asking for element in elements]),
-        kinds=np.array(["conversation"] * len(elements)),
     )
 
 

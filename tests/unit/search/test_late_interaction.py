@@ -33,10 +33,9 @@ def test_scores_take_best_token_of_turn_of_its_neighbours_and_of_one_passage() -
         items=[0, 0, 1, 2],
         elements=[1, 1, 2, 3],
         asks=[False] * 4,
-        kinds=["conversation"] * 4,
     )
     assert matches.elements.tolist() == [1, 1, 2]
-    late = max_sim_features(keys, matches)
+    late = max_sim_features(keys, matches, matches.items)
     full, none = 1 / 4, -1 / 4  # one of sixteen bits, over the square root of 16
     assert_allclose(late[Feature.MAX_SIM], [full, 0.0, 0.0])
     assert_allclose(late[Feature.NEIGHBOUR_MAX_SIM][:2], [full, full])
@@ -50,7 +49,7 @@ def test_tokens_of_neighbours_add_to_those_of_turn() -> None:
         items=np.arange(4),
         elements=np.arange(4),
         asks=np.zeros(4, np.bool_),
-        kinds=np.array(["conversation"] * 4),
     )
-    neighbours = max_sim_features(np.array([10, 11, 12, 30], dtype=np.int64), matches)[Feature.NEIGHBOUR_MAX_SIM]
+    keys = np.array([10, 11, 12, 30], dtype=np.int64)
+    neighbours = max_sim_features(keys, matches, matches.items)[Feature.NEIGHBOUR_MAX_SIM]
     assert_allclose(neighbours, [0.7, 0.75, 0.75, 0.15], rtol=1e-6)
