@@ -208,6 +208,17 @@ def current_blocks_of(source: Source, space: EmbeddingSpace) -> "QuerySet[Passag
     return PassageBlock.objects.filter(archive_id=source.archive_id, source=source, space=space, is_kept=False)
 
 
+def numbers_with(source: Source, space: EmbeddingSpace, elements: Sequence[int]) -> set[int]:
+    """Return the numbers of the blocks that contain passages of some elements. Reads the entries of the source."""
+    blocks = current_blocks_of(source, space).values_list("number", "entries")
+    return {
+        number
+        for number, packed in blocks
+        for entries in (np.frombuffer(bytes(packed), ENTRY),)
+        if np.isin(entries["element"][entries["kind"] != OF_ITEM], elements).any()
+    }
+
+
 def one_of_each_number(blocks: "QuerySet[PassageBlock, PassageBlock]") -> "QuerySet[PassageBlock, PassageBlock]":
     """Return of each two of these blocks with one number the one that searches read: it is the newer one."""
     twin = PassageBlock.objects.filter(

@@ -30,7 +30,15 @@ from search.vectors.codes import encode
 from search.vectors.equal_texts import equal_passages
 from search.vectors.item_vectors import store_item_vectors
 from search.vectors.locking import lock_vectors
-from search.vectors.packing import ITEMS_PER_BLOCK, Passages, StoredPassage, current_blocks_of, read_passages, repack
+from search.vectors.packing import (
+    ITEMS_PER_BLOCK,
+    Passages,
+    StoredPassage,
+    current_blocks_of,
+    numbers_with,
+    read_passages,
+    repack,
+)
 from search.vectors.splitting import PassageSpan, split_parts
 from search.vectors.texts import is_asking, passage_text
 
@@ -265,12 +273,12 @@ def _replace(
         token_counts[draft.element.element_id] += stored[draft.digest].token_count
     with transaction.atomic():
         lock_vectors(source.pk, space.pk)
-        changed = set(items) or {element.item_number for element in elements}
-        numbers = {item // ITEMS_PER_BLOCK for item in changed}
+        replaced = [element.element_id for element in elements]
+        numbers = {item // ITEMS_PER_BLOCK for item in (*items, *(element.item_number for element in elements))}
+        if not items:  # an element may have been in another item
+            numbers |= numbers_with(source, space, replaced)
         before = read_passages(current_blocks_of(source, space).filter(number__in=numbers), space)
-        stale = np.isin(before.entries["element"], [element.element_id for element in elements])
-        if items:
-            stale = np.isin(before.entries["item"], list(items))
+        stale = np.isin(before.entries["item"], list(items)) if items else np.isin(before.entries["element"], replaced)
         if store_vectors is not None:
             store_vectors(stored, errors)
         repack(source, space, before.chosen(~stale).joined(_packed(kept, stored, space)), numbers)
