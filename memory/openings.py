@@ -55,16 +55,17 @@ def load_openings(
     `homes` are the turns of the owner's messages, by the messages' ids. Three queries.
     """
     turns = {*homes.values(), *((source, item - 1) for source, item in homes.values() if item)}
-    spoken = _spoken(archive_id, entries_of_items(archive_id, read_active_space(), turns))
+    spoken, turn_numbers = _spoken(archive_id, entries_of_items(archive_id, read_active_space(), turns), homes)
     openings: list[tuple[OpeningKey, _Place]] = []
     earlier: list[tuple[int, _Place]] = []
     for message_id, (source, item) in homes.items():
-        messages = spoken.get((source, item), [])
-        recalled = next((message for message in messages if message.number == message_id), None)
-        if recalled is None or recalled.turn_number is None:
+        turn_number = turn_numbers.get(message_id)
+        if turn_number is None:
             continue
-        openings += [((message_id, place[0]), place) for place in _of_turn(recalled, messages)]
-        before = [one for one in spoken.get((source, item - 1), []) if one.turn_number == recalled.turn_number - 1]
+        messages = spoken.get((source, item), [])
+        if recalled := next((message for message in messages if message.number == message_id), None):
+            openings += [((message_id, place[0]), place) for place in _of_turn(recalled, messages)]
+        before = [one for one in spoken.get((source, item - 1), []) if one.turn_number == turn_number - 1]
         earlier += [(message_id, place) for place in _first_of_each_side(before)]
     texts = iter(_texts(archive_id, [place for _, place in (*openings, *earlier)]))
     of_turns = {key: next(texts) for key, _ in openings}
@@ -109,11 +110,13 @@ def _first_of_each_side(messages: Iterable[_Spoken]) -> Iterator[_Place]:
             yield ("assistant" if first[0].role == "assistant" else "user"), *first
 
 
-def _spoken(archive_id: int, entries: Mapping[ItemKey, Any]) -> dict[ItemKey, list[_Spoken]]:
-    """Return the messages of some turns with their passages. One query."""
+def _spoken(
+    archive_id: int, entries: Mapping[ItemKey, Any], recalled: Iterable[int]
+) -> tuple[dict[ItemKey, list[_Spoken]], dict[int, int | None]]:
+    """Return the messages of some turns that have passages, and the turns of the recalled messages. One query."""
     elements = {int(number) for of_item in entries.values() for number in np.unique(of_item["element"])}
     columns = ("pk", "turn_number", "is_real_user", "role", "name", "position")
-    rows = Message.objects.filter(archive_id=archive_id, pk__in=elements).values_list(*columns)
+    rows = Message.objects.filter(archive_id=archive_id, pk__in=elements.union(recalled)).values_list(*columns)
     messages = {row[0]: row for row in rows}
     spoken: dict[ItemKey, list[_Spoken]] = {}
     for key, of_item in entries.items():
@@ -122,7 +125,7 @@ def _spoken(archive_id: int, entries: Mapping[ItemKey, Any]) -> dict[ItemKey, li
                 own = of_item[of_item["element"] == number]
                 passages = sorted(zip(*(own[name].tolist() for name in ("part", "start", "end", "kind")), strict=True))
                 spoken.setdefault(key, []).append(_Spoken._make((*messages[number], tuple(passages))))
-    return spoken
+    return spoken, {number: row[1] for number, row in messages.items()}
 
 
 def _texts(archive_id: int, places: list[_Place]) -> Iterator[Opening]:

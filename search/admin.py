@@ -87,7 +87,8 @@ class PassageBlockAdmin(ContentAdmin):
             for one in passages_of(obj)
         ]
         columns = ("Item", "Kind", "Element", "Characters", "Tokens", *(("Text",) if is_own else ()))
-        return [AdminTable("Passages", columns, rows)]
+        table = AdminTable("Passages", columns, rows)
+        return [table] if is_own else [self.embedded_section(request, obj, None), table]
 
     def content_of(self, request: HttpRequest, obj: PassageBlock) -> dict[str, Any]:
         return {"text": "\n\n".join(texts_of_passages(obj).values())}

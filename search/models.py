@@ -222,8 +222,8 @@ class PassageBlock(models.Model):
     embedded text, by which an owner's equal text is not embedded again, and `tokens` one bit for each dimension of the
     vectors of the words, passage after passage. A block is never changed but replaced, with another id.
 
-    One that `is_kept` is found by no search: its object is in the trash, or came from another archive, and is not
-    indexed yet.
+    One that `is_kept` is found by no search, but its texts are not embedded again: its object is in the trash, or came
+    from another archive, and is not indexed yet. Such blocks may have a number in common.
     """
 
     class Kind(models.IntegerChoices):
@@ -254,10 +254,15 @@ class PassageBlock(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["source", "space", "number", "is_kept", "archive"], name="passage_block_unique"
+                fields=["source", "space", "number", "archive"],
+                condition=Q(is_kept=False),
+                name="passage_block_unique",
             ),
         ]
-        indexes = [models.Index(fields=["archive", "space", "is_kept"], include=["id"], name="passage_block_owner")]
+        indexes = [
+            models.Index(fields=["archive", "space", "is_kept"], include=["id"], name="passage_block_owner"),
+            models.Index(fields=["source"], name="passage_block_source"),
+        ]
 
     def __str__(self) -> str:
         return f"passages {self.number} of source {self.source_id}"

@@ -32,7 +32,6 @@ from convmemory.documents import library
 from convmemory.documents.models import Document, Section
 from convmemory.documents.signals import document_restored
 from search.models import PassageBlock, Source
-from search.vectors.packing import one_of_each_number
 from summaries.models import ConversationSummary
 
 Kind = Literal["conversation", "document"]
@@ -213,8 +212,7 @@ def _take(*tables: "models.QuerySet[Any, Any]") -> None:
 
 
 def _passages(kind: Kind, object_id: int, caller: Caller) -> "models.QuerySet[Any, Any]":
-    blocks = PassageBlock.objects.filter(archive_id=caller.archive_id)
-    return one_of_each_number(blocks.filter(source__kind=kind, source__object_id=object_id))
+    return PassageBlock.objects.filter(archive_id=caller.archive_id, source__kind=kind, source__object_id=object_id)
 
 
 def _put_passages(kind: Kind, object_id: int, target: Access) -> None:

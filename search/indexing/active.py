@@ -29,7 +29,7 @@ from search.indexing.documents import bring_up_layout, drop_words, store_missing
 from search.indexing.packing import pack_source
 from search.models import Item, ItemEmbedding, PassageBlock, Source, SourceIndex
 from search.sources import ItemText, adapter_of
-from search.vectors.locking import SourceGone, derivation_lock, lock_for_writing, locked, unless_deleted
+from search.vectors.locking import SourceGone, derivation_lock, lock_for_writing, lock_vectors, locked, unless_deleted
 from search.vectors.passages import (
     EmbeddingSteps,
     draft_passages,
@@ -164,9 +164,18 @@ def _index_from(
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search.indexing", "finish_index"), parameters)
         is_current = cursor.fetchone() == (True,)
-    # Of what came with it, all that is still there was found again.
-    PassageBlock.objects.filter(archive_id=source.archive_id, source=source, space=space, is_kept=True).delete()
+    if adapter_of(source.kind).is_embedded:
+        _drop_kept(source, space)
     return "current" if is_current else "changed"
+
+
+def _drop_kept(source: Source, space: EmbeddingSpace) -> None:
+    """Delete the passages that were kept in the trash, or came from another archive: those still there are stored."""
+    kept = PassageBlock.objects.filter(archive_id=source.archive_id, source=source, space=space, is_kept=True)
+    if kept.exists():
+        with transaction.atomic():
+            lock_vectors(source.pk, space.pk)  # of a source that is put into the trash meanwhile they stay
+            kept.delete()
 
 
 def _drop_deleted_items(source: Source, state: SourceIndex) -> None:
@@ -184,7 +193,7 @@ def _drop_deleted_items(source: Source, state: SourceIndex) -> None:
     if has_vectors:
         vectors, _ = ItemEmbedding.objects.filter(source=source, item_number__gte=first).delete()
     if vectors or has_passages:
-        stale = PassageBlock.objects.filter(source=source, last_item__gte=first).values("space")
+        stale = PassageBlock.objects.filter(source=source, last_item__gte=first, is_kept=False).values("space")
         drop_passages(source, first_item=first, spaces=EmbeddingSpace.objects.filter(pk__in=stale))
 
 

@@ -265,7 +265,8 @@ SELECT
         SELECT FROM search_itemembedding WHERE owner_id = %(owner)s AND source_id = %(source)s AND item_number >= %(first)s
     ),
     EXISTS (
-        SELECT FROM search_passageblock WHERE owner_id = %(owner)s AND source_id = %(source)s AND last_item >= %(first)s
+        SELECT FROM search_passageblock
+        WHERE owner_id = %(owner)s AND source_id = %(source)s AND last_item >= %(first)s AND NOT is_kept
     )
 
 -- name: finish_index

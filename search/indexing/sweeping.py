@@ -115,6 +115,7 @@ def delete_orphans() -> int:
 def _blocks_past_end() -> "QuerySet[PassageBlock, PassageBlock]":
     """Return the blocks that contain anything of deleted items."""
     return PassageBlock.objects.filter(
+        is_kept=False,
         last_item__gte=F("source__item_count"),
         source__index__space=active_space(),
         source__index__indexed_version=F("source__version"),

@@ -11,7 +11,6 @@ from search.indexing.documents import drop_words, store_words
 from search.models import Item, ItemEmbedding, PassageBlock, PostingBlock, Source, SourceIndex
 from search.sources import SourceFacts
 from search.vectors.locking import lock_for_deletion
-from search.vectors.packing import one_of_each_number
 
 
 def put_source(facts: SourceFacts, *, first_changed: int | None) -> int:
@@ -55,9 +54,7 @@ def drop_source(*, archive_id: int, kind: str, object_id: int, keeps_passages: b
         )  # fmt: skip
         for table in (Item, ItemEmbedding, PostingBlock, SourceIndex):
             table._default_manager.filter(source__in=sources).delete()
-        blocks = PassageBlock.objects.filter(source__in=sources)
-        blocks.exclude(pk__in=one_of_each_number(blocks)).delete()
-        blocks.update(is_kept=True)
+        PassageBlock.objects.filter(source__in=sources).update(is_kept=True)
 
 
 def delete_sources(source_ids: Collection[int]) -> int:

@@ -10,7 +10,6 @@ from uuid import UUID
 
 import numpy as np
 from django.db import connection
-from django.db.models import Exists, OuterRef, Q
 from numpy.typing import NDArray
 
 from convmemory.core.sql import PendingQuery, load_sql
@@ -217,14 +216,6 @@ def numbers_with(source: Source, space: EmbeddingSpace, elements: Sequence[int])
         for entries in (np.frombuffer(bytes(packed), ENTRY),)
         if np.isin(entries["element"][entries["kind"] != OF_ITEM], elements).any()
     }
-
-
-def one_of_each_number(blocks: "QuerySet[PassageBlock, PassageBlock]") -> "QuerySet[PassageBlock, PassageBlock]":
-    """Return of each two of these blocks with one number the one that searches read: it is the newer one."""
-    twin = PassageBlock.objects.filter(
-        source=OuterRef("source"), space=OuterRef("space"), number=OuterRef("number"), is_kept=False
-    )
-    return blocks.filter(Q(is_kept=False) | ~Exists(twin))
 
 
 def entries_of_items(

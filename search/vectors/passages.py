@@ -216,8 +216,7 @@ def drop_passages(source: Source, *, first_item: int, spaces: Iterable[Embedding
     for space in spaces:
         with transaction.atomic():
             lock_vectors(source.pk, space.pk)
-            gone = PassageBlock.objects.filter(source=source, space=space, last_item__gte=first_item)
-            gone.filter(is_kept=True).delete()
+            gone = current_blocks_of(source, space).filter(last_item__gte=first_item)
             passages = read_passages(gone, space)
             numbers = set(gone.values_list("number", flat=True))
             repack(source, space, passages.chosen(passages.entries["item"] < first_item), numbers)

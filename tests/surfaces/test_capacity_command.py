@@ -36,7 +36,7 @@ def test_capacity_uses_and_names_measured_tables(monkeypatch: pytest.MonkeyPatch
     with connection.cursor() as cursor:  # a new file: earlier tests have left their dead rows in the old one
         cursor.execute("TRUNCATE search_passageblock CASCADE")
     fill_turns(
-        caller=Caller.of(make_user()), space=space, turns=100, maker=TextMaker(), vectors=VectorMaker(space.dimensions),
+        caller=Caller.of(make_user()), space=space, turns=800, maker=TextMaker(), vectors=VectorMaker(space.dimensions),
         shape=TurnShape(passages=4),
     )  # fmt: skip
     with connection.cursor() as cursor:
@@ -44,7 +44,7 @@ def test_capacity_uses_and_names_measured_tables(monkeypatch: pytest.MonkeyPatch
     measured = json.loads(run("--measure", "--json"))
     assert "search_passageblock" in measured["measured"]
     (line,) = [line for line in measured["lines"] if line["table"] == "search_passageblock"]
-    assert line["table_bytes"] / line["rows"] == pytest.approx(1_640, rel=0.15)  # five rows a page
+    assert line["table_bytes"] / line["rows"] == pytest.approx(39_250, rel=0.15)  # 27 passages a row
 
 
 def test_capacity_of_zero_characters_per_turn_is_refused() -> None:

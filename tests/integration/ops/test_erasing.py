@@ -153,10 +153,8 @@ def _rows_that_name(ids: dict[Any, list[Any]]) -> dict[str, int]:
                 cursor.execute(f'SELECT count(*) FROM {name} WHERE "{column}" = ANY(%s)', [keys])
                 (found[f"{name}.{column}"],) = cursor.fetchone()
             if table.model is Message:
-                elements = [
-                    passage.element_id for passage in stored_passages(is_kept=None, source__kind="conversation")
-                ]
-                found["search_passageblock.entries"] = len(set(keys).intersection(elements))
+                passages = stored_passages(is_kept=None, source__kind="conversation")
+                found["search_passageblock.entries"] = sum(passage.element_id in keys for passage in passages)
     assert {"search_item.opening_id", "search_passageblock.entries"} <= found.keys()
     return found
 

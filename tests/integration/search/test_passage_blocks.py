@@ -2,19 +2,28 @@
 
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 from uuid import uuid4
 
 import numpy as np
 import pytest
 from django.contrib.auth.models import User
+from pytest_django import Settings
 
 from convmemory.accounts.callers import Caller
 from convmemory.conversations.messages import ingest
 from convmemory.conversations.models import Conversation
+from convmemory.core.errors import EmbedderUnavailable
+from convmemory.documents import library
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
+from convmemory.retention import trash
+from memory.recall import RecallQuery, recall
 from search.adapters.conversations import index_conversation
+from search.indexing import active
+from search.indexing.active import index_source
 from search.indexing.batches import read_items
+from search.indexing.sweeping import find_damage, mark_damage
 from search.models import PassageBlock, Source
 from search.searching import SearchQuery, search
 from search.vectors import blocks, equal_texts
@@ -32,7 +41,9 @@ from search.vectors.packing import (
     repack,
 )
 from search.vectors.passages import store_element_passages
-from tests.factories import exchange, make_conversation, make_user
+from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
+from tests.support.documents import GUIDE, upload
+from tests.support.documents import indexed as indexed_document
 from tests.support.passages import stored_passages
 
 pytestmark = pytest.mark.django_db
@@ -157,3 +168,70 @@ def test_conversation_that_is_trashed_twice_keeps_what_is_newest(owner: User) ->
     assert not PassageBlock.objects.filter(is_kept=True).exists()
     source.refresh_from_db()
     assert search(caller=caller, query=SearchQuery(text="How long does dish 3 take?")).hits[0].number == 3
+
+
+def put_back(owner: User, conversation: Conversation) -> None:
+    ingest.delete_conversation(caller=Caller.of(owner), conversation_id=conversation.pk)
+    ingest.restore_conversation(caller=Caller.of(owner), conversation_id=conversation.pk)
+
+
+def test_turns_that_stay_are_not_embedded_again_where_later_ones_were_superseded(owner: User) -> None:
+    conversation, _ = indexed(owner)
+    later = conversation.messages.filter(turn_number=5).order_by("position")[0]
+    ingest.supersede_from(caller=Caller.of(owner), conversation_id=conversation.pk, message_id=later.pk)
+    put_back(owner, conversation)
+    assert index_conversation(conversation_id=conversation.pk).computed == 0
+    assert max(one.item_number for one in stored_passages(is_kept=None)) == 4
+
+
+def test_what_an_unfinished_index_has_not_reached_is_kept_in_the_trash_again(owner: User) -> None:
+    long = [(f"{question} {'Words that go on. ' * 400}", answer) for question, answer in TURNS[:6]]
+    conversation, _ = indexed(owner, long)
+    put_back(owner, conversation)
+    assert not index_conversation(conversation_id=conversation.pk, deadline=0).finished
+    put_back(owner, conversation)
+    result = index_conversation(conversation_id=conversation.pk)
+    assert (result.finished, result.computed) == (True, 0)
+    assert not PassageBlock.objects.filter(is_kept=True).exists()
+
+
+def test_conversation_trashed_at_the_end_of_its_index_keeps_its_passages(
+    owner: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conversation, _ = indexed(owner)
+    stored = sorted(one.content_hash for one in stored_passages())
+    put_back(owner, conversation)
+    drop_kept = active._drop_kept
+
+    def trash_and_drop(source: Source, space: EmbeddingSpace) -> None:
+        ingest.delete_conversation(caller=Caller.of(owner), conversation_id=conversation.pk)
+        drop_kept(source, space)
+
+    monkeypatch.setattr(active, "_drop_kept", trash_and_drop)
+    assert index_conversation(conversation_id=conversation.pk).finished
+    assert {one.content_hash for one in stored_passages(is_kept=True)} == set(stored)
+
+
+@pytest.mark.usefixtures("documents_here")
+def test_document_put_back_while_documents_are_not_embedded_keeps_its_passages(owner: User, settings: Settings) -> None:
+    document = indexed_document(upload(owner, GUIDE))
+    stored = [one[1:] for one in stored_passages()]
+    library.delete_document(caller=Caller.of(owner), document_id=document.pk)
+    settings.RAG_ENABLED = False
+    trash.restore(caller=Caller.of(owner), kind="document", object_id=document.pk)
+    indexed_document(document)
+    assert [one[1:] for one in stored_passages(is_kept=True)] == stored
+    settings.RAG_ENABLED = True
+    mark_damage(find_damage(active_space(), ("missing",)), active_space())
+    source = Source.objects.get(kind="document", object_id=document.pk)
+    assert index_source(archive_id=owner.pk, source_id=source.pk).computed == 0
+    assert len(stored_passages()) == len(stored)
+
+
+def test_recall_by_words_tells_the_turn_before_one_that_is_not_embedded(owner: User) -> None:
+    conversation, _ = indexed(owner, TURNS[:2])
+    more = [user_says("Where is the trowel?"), assistant_says("The trowel hangs on the wall.")]
+    ingest.append_messages(caller=Caller.of(owner), conversation_id=conversation.pk, drafts=more)
+    with patch("search.retrieval.dense.query_embedding", side_effect=EmbedderUnavailable("no model")):
+        messages = recall(caller=Caller.of(owner), query=RecallQuery("where does the trowel hang")).messages
+    assert [(one.turn_number, len(one.earlier)) for one in messages if one.turn_number == 2] == [(2, 2), (2, 2)]
