@@ -1,6 +1,6 @@
 """Finds the passages of an owner whose texts are equal to some others, by the digests of their texts.
 
-A process keeps the beginnings of the digests of the owners for whom it indexes, and reads those of new blocks alone.
+A process keeps the beginnings of the digests of the owners that it indexes, and reads those of new blocks alone.
 Texts of other owners are not looked at: the saved time would reveal them (ADR 25).
 """
 

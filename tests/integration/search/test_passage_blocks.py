@@ -184,7 +184,7 @@ def test_turns_that_stay_are_not_embedded_again_where_later_ones_were_superseded
     assert max(one.item_number for one in stored_passages(is_kept=None)) == 4
 
 
-def test_what_an_unfinished_index_has_not_reached_is_kept_in_the_trash_again(owner: User) -> None:
+def test_passages_that_an_unfinished_index_has_not_reached_are_kept_in_trash_again(owner: User) -> None:
     long = [(f"{question} {'Words that go on. ' * 400}", answer) for question, answer in TURNS[:6]]
     conversation, _ = indexed(owner, long)
     put_back(owner, conversation)
