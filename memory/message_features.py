@@ -8,10 +8,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import numpy as np
-from django.db import connection
 from django.db.models import Q
 
 from convmemory.conversations.messages.parts import Part, spoken_text
@@ -19,7 +17,6 @@ from convmemory.conversations.models import Message
 from convmemory.conversations.reading import stored_message, with_home_turns
 from convmemory.core.folding import folded
 from convmemory.core.numbers import MAX_INTEGER
-from convmemory.core.sql import load_sql
 from search.adapters.conversations import KIND, element_of
 from search.models import Source
 from search.query import shown_kinds_in
@@ -32,6 +29,7 @@ from search.retrieval.candidates import ITEM_BITS, FeatureTable, ItemKeys, Messa
 from search.retrieval.prepared import PreparedQuery
 from search.retrieval.retriever import SearchState
 from search.sources import Kind, Utterance
+from search.vectors.blocks import PendingTokens
 from search.vectors.passages import KINDS
 from search.vectors.splitting import split_parts
 
@@ -146,7 +144,7 @@ def _candidates(
 def _passages(
     ranked: SearchState, turns: ItemKeys, positions: Positions, alive: frozenset[int]
 ) -> tuple[dict[int, list[PassagePlace]], dict[int, list[CodedTokens]]]:
-    """Return the places of each message's passages, and their token vectors. One query."""
+    """Return the places of each message's passages, and their token vectors. Two queries at most."""
     query = ranked.query
     # Some of the nearest may be of messages that are not recalled.
     limit = PASSAGES_PER_TURN if positions == ANYWHERE and not alive else NEAR_PER_TURN
@@ -155,31 +153,26 @@ def _passages(
     tokens_of: dict[int, list[CodedTokens]] = {}
     if near is None:
         return places_of, tokens_of
-    parameters: dict[str, Any] = {
-        "owner": query.archive_id,
-        "space": query.active_space.pk,
-        "ids": near.ids.tolist(),
-        "first_position": positions[0],
-        "last_position": positions[1],
-        "alive": list(alive),
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("memory", "recall_passages"), parameters)
-        rows = {row[0]: row[1:] for row in cursor.fetchall()}
+    in_question = set(near.entries["element"].tolist()) - alive
+    messages = Message.objects.filter(archive_id=query.archive_id, pk__in=in_question, position__range=positions)
+    recalled = set(messages.values_list("pk", flat=True))
     in_turn: Counter[int] = Counter()
-    nearest = np.argsort(-near.cosines, kind="stable")
-    for pk, of_item, cosine in zip(
-        near.ids[nearest].tolist(), near.of_item[nearest].tolist(), near.cosines[nearest].tolist(), strict=True
-    ):
-        if pk not in rows or in_turn[of_item] == PASSAGES_PER_TURN:
+    chosen = []
+    for at in np.argsort(-near.cosines, kind="stable").tolist():
+        message_id, of_item = int(near.entries["element"][at]), int(near.of_item[at])
+        if message_id not in recalled or in_turn[of_item] == PASSAGES_PER_TURN:
             continue
-        message_id, part, start, end, tokens, asks = rows[pk]
         in_turn[of_item] += 1
         places = places_of.setdefault(message_id, [])
         if len(places) < PASSAGES_PER_MESSAGE:
-            places.append((message_id, part, start, end, cosine))
-            if tokens:
-                tokens_of.setdefault(message_id, []).append((bytes(tokens), asks))
+            part, start, end = (int(near.entries[name][at]) for name in ("part", "start", "end"))
+            places.append((message_id, part, start, end, float(near.cosines[at])))
+            chosen.append(at)
+    assert ranked.compared is not None
+    pending = PendingTokens(query.archive_id, ranked.compared.blocks, near.places[chosen])
+    for entry, tokens in zip(near.entries[chosen], pending.read(), strict=True):
+        if tokens:
+            tokens_of.setdefault(int(entry["element"]), []).append((tokens, bool(entry["asks"])))
     return places_of, tokens_of
 
 

@@ -29,72 +29,13 @@ ON CONFLICT (message_id, space_id, owner_id) DO UPDATE SET
     updated_at = EXCLUDED.updated_at
 WHERE r.status IN ('pending', 'failed') OR r.content_hash <> EXCLUDED.content_hash
 
--- name: recall_passages
--- Some passages, by their ids, with their token vectors, of messages at some positions that no context has.
-SELECT e.id, e.element_id, e.part_index, e."start", e."end", e.tokens, e.asks
-FROM search_passage AS e
-INNER JOIN conversations_message AS m ON m.id = e.element_id AND m.owner_id = e.owner_id
-WHERE
-    e.id = ANY(%(ids)s::bigint[]) AND e.owner_id = %(owner)s AND e.space_id = %(space)s
-    AND m.id <> ALL(%(alive)s) AND m."position" BETWEEN %(first_position)s AND %(last_position)s
-
--- name: openings
--- For each of some messages of one owner, the first passage of the question before it and of the answer that it is in.
--- A question's answer is the last one after it that says more than "Done."; what a tool put out is in the answer that
--- called it. What was said outside of a turn has neither.
-SELECT
-    t.message_id, found.role, found.element_id, found.part_index, found."start", found."end",
-    substr(found.parts -> found.part_index::int ->> 'text', found."start" + 1, found."end" - found."start"),
-    found.name, found."position"
-FROM unnest(%(messages)s::bigint[]) AS t (message_id)
-INNER JOIN conversations_message AS m
-    ON m.id = t.message_id AND m.owner_id = %(owner)s AND m.turn_number IS NOT NULL
-INNER JOIN LATERAL (
-    SELECT p.source_id, p.item_number FROM search_passage AS p
-    WHERE p.element_id = m.id AND p.owner_id = m.owner_id
-    LIMIT 1
-) AS home ON TRUE
-CROSS JOIN LATERAL (
-    (
-        SELECT 'user' AS role, e.element_id, e.part_index, e."start", e."end", q.parts, q.name, q."position"
-        FROM search_passage AS e
-        INNER JOIN conversations_message AS q ON q.id = e.element_id AND q.owner_id = e.owner_id
-        WHERE
-            e.source_id = home.source_id AND e.item_number = home.item_number AND e.owner_id = m.owner_id
-            AND q.is_real_user AND e.kind IN (%(question)s, %(outside)s) AND q."position" <= m."position"
-        ORDER BY q."position" DESC, e.part_index, e."start"
-        LIMIT 1
-    )
-    UNION ALL
-    (
-        SELECT 'assistant' AS role, e.element_id, e.part_index, e."start", e."end", a.parts, a.name, a."position"
-        FROM search_passage AS e
-        INNER JOIN conversations_message AS a ON a.id = e.element_id AND a.owner_id = e.owner_id
-        WHERE
-            e.source_id = home.source_id AND e.item_number = home.item_number AND e.owner_id = m.owner_id
-            AND a.role = 'assistant' AND e.kind IN (%(answer)s, %(outside)s) AND (a."position" > m."position" OR NOT m.is_real_user)
-        ORDER BY
-            (a."position" > m."position") = m.is_real_user DESC,
-            m.is_real_user AND max(e."end") OVER (PARTITION BY e.element_id) < %(short)s,
-            CASE WHEN m.is_real_user THEN -a."position" ELSE abs(a."position" - m."position") END, e.part_index,
-            e."start"
-        LIMIT 1
-    )
-) AS found
-
--- name: earlier_openings
--- The first passages of the question and of the answer of the turn before those of some messages of one owner.
-SELECT DISTINCT ON (t.message_id, e.kind)
-    t.message_id, b.role, e.element_id, e.part_index, e."start", e."end",
-    substr(b.parts -> e.part_index::int ->> 'text', e."start" + 1, e."end" - e."start"), b.name, b."position"
-FROM unnest(%(messages)s::bigint[]) AS t (message_id)
-INNER JOIN conversations_message AS m
-    ON m.id = t.message_id AND m.owner_id = %(owner)s AND m.turn_number > 0
-INNER JOIN conversations_message AS b
-    ON b.conversation_id = m.conversation_id AND b.owner_id = m.owner_id AND b.turn_number = m.turn_number - 1
-INNER JOIN search_passage AS e
-    ON e.element_id = b.id AND e.owner_id = b.owner_id AND e.kind IN (%(question)s, %(answer)s)
-ORDER BY t.message_id, e.kind, b."position", e.part_index, e."start"
+-- name: texts_of_places
+-- The text at each of some places in messages of one owner, in the order that is given; null if a message is gone.
+SELECT substr(m.parts -> t.part ->> 'text', t.start + 1, t.size)
+FROM unnest(%(messages)s::bigint[], %(parts)s::int[], %(starts)s::int[], %(sizes)s::int[])
+    WITH ORDINALITY AS t (message_id, part, start, size, place)
+LEFT JOIN conversations_message AS m ON m.id = t.message_id AND m.owner_id = %(owner)s
+ORDER BY t.place
 
 -- name: conversation_stats
 -- How many messages of one conversation are embedded in their current form, pending, and failed.

@@ -4,10 +4,10 @@ Messages are ranked inside the turns that search finds. The functions take the c
 without a caller the result is empty.
 """
 
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from django.db import connection
@@ -17,7 +17,6 @@ from convmemory.accounts.callers import Caller
 from convmemory.accounts.pages import archive_of_address
 from convmemory.conversations.filters import EVERYTHING, Filters
 from convmemory.conversations.marking import marks_of
-from convmemory.conversations.messages.outcomes import SHORT_CHARS
 from convmemory.conversations.messages.parts import Role, part_text, speaker_of, spoken_text
 from convmemory.conversations.reading import get_conversation, sessions_of, with_home_turns
 from convmemory.core.config import config
@@ -25,9 +24,9 @@ from convmemory.core.errors import InvalidInput, SwitchedOff
 from convmemory.core.marks import Mark
 from convmemory.core.numbers import MAX_BIGINT
 from convmemory.core.sql import PendingQuery, load_sql
-from memory.context import ChunkId, Opening, RecalledMessage, RecalledPassage, Side
+from memory.context import ChunkId, RecalledMessage, RecalledPassage
 from memory.message_features import ANYWHERE, MessageCandidate, Positions, message_candidates
-from search.models import Passage
+from memory.openings import load_openings
 from search.pipeline import rank_items
 from search.query import DEFAULT_SCOPE, SearchQuery
 from search.ranking.rankers import LinearRanker, best_first, weights_of
@@ -310,7 +309,7 @@ def choose_messages(
 ) -> Recall:
     """Return the best of the ranked messages that are similar enough, with their texts, openings and marks.
 
-    `marks` are those of the owner's turns, by conversation and turn. Two queries.
+    `marks` are those of the owner's turns, by conversation and turn. Four queries.
     """
     prepared = ranked.turns.query
     compared = prepared.space is not None
@@ -343,10 +342,11 @@ def choose_messages(
     in_order = keys[ranked.turns.order]
     later = PendingQuery(*later_turns_query(prepared.archive_id, homes, in_order), keeps_plan=True)
     overturned = overturned_by(read_turns(later.rows()), homes, in_order)
-    openings = load_openings(archive_id=prepared.archive_id, message_ids=message_ids)
-    earlier = load_earlier_openings(archive_id=prepared.archive_id, message_ids=message_ids)
+    keys_of = list(zip(*split_keys(homes), strict=True))
+    openings, earlier = load_openings(
+        archive_id=prepared.archive_id, homes=dict(zip(message_ids, keys_of, strict=True))
+    )
     completed = []
-    keys_of = zip(*split_keys(homes), strict=True)
     for message, home, relevance in zip(messages, keys_of, ranked.turns.relevance_of(turns), strict=True):
         mark, before = (marks.get((message.conversation_id, message.turn_number - back)) for back in (0, 1))
         is_wrong = before is not None and before.kind == "wrong"
@@ -401,42 +401,6 @@ def _message(
         similarity=max(passage.similarity or 0.0 for passage in passages) if is_compared else None,
         score=round(score, 4),
     )
-
-
-OpeningKey = tuple[int, Side]
-"""The id of the recalled message, and the side whose opening it is."""
-
-
-def load_openings(*, archive_id: int, message_ids: Sequence[int]) -> Mapping[OpeningKey, Opening]:
-    """Return the first passages of each message's question and answer. One query; only the owner's messages."""
-    openings = _openings("openings", archive_id, message_ids)
-    return {(recalled_id, side): opening for recalled_id, side, opening in openings}
-
-
-def load_earlier_openings(*, archive_id: int, message_ids: Sequence[int]) -> Mapping[int, tuple[Opening, ...]]:
-    """Return the openings of the turn before each message's turn, question first. One query; the owner's alone."""
-    openings: dict[int, tuple[Opening, ...]] = {}
-    for recalled_id, _, opening in _openings("earlier_openings", archive_id, message_ids):
-        openings[recalled_id] = (*openings.get(recalled_id, ()), opening)
-    return openings
-
-
-def _openings(statement: str, archive_id: int, message_ids: Sequence[int]) -> Iterator[tuple[int, Side, Opening]]:
-    if not message_ids:
-        return
-    parameters: dict[str, Any] = {
-        "owner": archive_id,
-        "messages": list(message_ids),
-        "question": Passage.Kind.USER,
-        "answer": Passage.Kind.ASSISTANT,
-        "outside": Passage.Kind.OUTSIDE,
-        "short": SHORT_CHARS,
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("memory", statement), parameters)
-        for recalled_id, side, message_id, part_index, start, end, text, name, position in cursor.fetchall():
-            passage = RecalledPassage(message_id, part_index, start, end, text or "")
-            yield recalled_id, side, Opening(passage, speaker_of(side, name), position)
 
 
 def alive_turns(*, archive_id: int, message_ids: Collection[int]) -> tuple[tuple[int, int], ...]:

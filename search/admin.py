@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 from django.contrib import admin
@@ -29,9 +28,10 @@ from search.indexing.inspecting import (
     texts_of_items,
 )
 from search.indexing.sweeping import sources_behind
-from search.models import HASH_START, HASH_START_BYTES, Item, ItemEmbedding, Passage, Source, SourceIndex
+from search.models import HASH_START, HASH_START_BYTES, Item, ItemEmbedding, PassageBlock, Source, SourceIndex
 from search.sources import adapter_of
 from search.tasks import enqueue_sources
+from search.vectors.packing import ITEMS_PER_BLOCK, Passages, StoredPassage
 from search.vectors.texts import item_texts, passage_text
 
 # The number of characters shown of a neighbour's text.
@@ -46,48 +46,71 @@ class SourceFilter(ConversationFilter):
         return Q(source__object_id=whole_number(value))
 
 
-@admin.register(Passage)
-class PassageAdmin(ContentAdmin):
-    """The passages, which are created and deleted with their items: re-embed an item to recreate them."""
+@admin.register(PassageBlock)
+class PassageBlockAdmin(ContentAdmin):
+    """The passages, packed by some items, with which they come and go: re-embed an item to recreate them."""
 
-    list_display = ("id", "archive", "item", "kind", "short_space", "token_count", "content_hash")
+    list_display = ("id", "archive", "items", "short_space", "passages", "is_kept")
     list_select_related = ("archive__person", "space", "source")
-    list_filter = (OwnerFilter, SourceFilter, "space", "kind", UptoFilter)
-    fields = (
-        "archive", "source", "item", "element_id", "part_index", "start", "end", "kind", "space", "token_count",
-        "content_hash",
-    )  # fmt: skip
-    readonly_fields = ("item",)
-    search_by = ("pk", "source__object_id", "content_hash", "archive")
+    list_filter = (OwnerFilter, SourceFilter, "space", "is_kept", UptoFilter)
+    fields = ("archive", "source", "items", "space", "passages", "is_kept")
+    readonly_fields = ("items",)
+    search_by = ("pk", "source__object_id", "archive")
     content_template = "admin/passage_content.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return super().get_queryset(request).filter(source__version__gt=0).defer("code", "tokens")
+        columns = ("entries", "digests", "codes", "fine", "tokens")
+        return super().get_queryset(request).filter(source__version__gt=0).defer(*columns)
 
-    def hash_condition(self, digest: bytes) -> Q:
-        return Q(content_hash=UUID(bytes=digest[:16]))
-
-    @admin.display(description="item")
-    def item(self, obj: Passage) -> str:
-        return item_link(obj.source.kind, obj.source.object_id, obj.item_number)
+    @admin.display(description="items")
+    def items(self, obj: PassageBlock) -> str:
+        first = obj.number * ITEMS_PER_BLOCK
+        links = [item_link(obj.source.kind, obj.source.object_id, number) for number in (first, obj.last_item)]
+        return format_html("{} to {}", *links) if first < obj.last_item else links[0]
 
     @admin.display(description="space")
-    def short_space(self, obj: Passage) -> str:
+    def short_space(self, obj: PassageBlock) -> str:
         return f"{obj.space.model}, {obj.space.dimensions}"
 
-    def sections(self, request: HttpRequest, obj: Passage) -> list[AdminTable]:
+    def sections(self, request: HttpRequest, obj: PassageBlock) -> list[AdminTable]:
         is_own = request.user.pk == obj.archive_id
-        return [self.embedded_section(request, obj, text_of_passage(obj) if is_own else None)]
+        texts = texts_of_passages(obj) if is_own else {}
+        rows = [
+            (
+                item_link(obj.source.kind, obj.source.object_id, one.item_number),
+                PassageBlock.Kind(one.kind).label,
+                one.element_id,
+                f"part {one.part_index}, {one.start} to {one.end}",
+                one.token_count,
+                *((cut(texts[one], SHOWN_CHARS),) if is_own else ()),
+            )
+            for one in passages_of(obj)
+        ]
+        columns = ("Item", "Kind", "Element", "Characters", "Tokens", *(("Text",) if is_own else ()))
+        table = AdminTable("Passages", columns, rows)
+        return [table] if is_own else [self.embedded_section(request, obj, None), table]
 
-    def content_of(self, request: HttpRequest, obj: Passage) -> dict[str, Any]:
-        return {"text": text_of_passage(obj)}
+    def content_of(self, request: HttpRequest, obj: PassageBlock) -> dict[str, Any]:
+        return {"text": "\n\n".join(texts_of_passages(obj).values())}
 
 
-def text_of_passage(row: Passage) -> str:
-    """Return the text, "" if its message is gone; the caller has checked the reader."""
-    element = adapter_of(row.source.kind).read_elements(row.archive_id, [row.element_id]).get(row.element_id)
-    part = next((part for part in element.parts if part.index == row.part_index), None) if element else None
-    return passage_text(element, part, row.start, row.end) if element and part else ""
+def passages_of(block: PassageBlock) -> Passages:
+    """Return the passages of a block."""
+    return Passages.read([(block.entries, block.digests, block.codes, block.fine, block.tokens)], block.space)
+
+
+def texts_of_passages(block: PassageBlock) -> dict[StoredPassage, str]:
+    """Return the embedded text of each passage, "" if its message is gone; the caller has checked the reader."""
+    passages = list(passages_of(block))
+    read = adapter_of(block.source.kind).read_elements
+    elements = read(block.archive_id, list({one.element_id for one in passages}))
+    texts = dict.fromkeys(passages, "")
+    for one in passages:
+        element = elements.get(one.element_id)
+        part = next((part for part in element.parts if part.index == one.part_index), None) if element else None
+        if element and part:
+            texts[one] = passage_text(element, part, one.start, one.end)
+    return texts
 
 
 def vector_section(norm: float, row: ItemEmbedding, *, shows_values: bool) -> AdminTable:

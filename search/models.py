@@ -14,7 +14,7 @@ from convmemory.embeddings.models import EmbeddingSpace
 from search.fields import words_of
 
 __all__ = [
-    "BinaryCodeBlock", "Item", "ItemEmbedding", "Passage", "PastSearch", "PostingBlock", "RerankerWeight",
+    "Item", "ItemEmbedding", "PassageBlock", "PastSearch", "PostingBlock", "RerankerWeight",
     "Source", "SourceIndex",
 ]  # fmt: skip
 
@@ -212,12 +212,18 @@ class SourceIndex(models.Model):
         return f"index of source {self.source_id} in space {self.space_id}"
 
 
-class Passage(models.Model):
-    """One span of one part of an element, embedded with its speaker's name.
+class PassageBlock(models.Model):
+    """The passages of some items of a source, with the codes of their vectors and of their words, packed into one row.
 
-    `start` and `end` count characters of the part's text. `content_hash` is the first half of the
-    SHA-256 of the embedded text: the table itself is the cache in which an owner's equal text is found again. Of its
-    vector only the code is stored, of the vectors of its tokens one bit a dimension (`token_codes`), token after token.
+    A passage is one span of one part of an element, embedded with its speaker's name. `number` counts blocks of items
+    from the source's first. `entries` contains `search.vectors.packing.ENTRY` for each passage, item by item, and then
+    for each vector of the items, `codes` the first parts of their codes (`search.vectors.codes`) in the same order. The
+    others are of passages alone: `fine` contains the second parts, `digests` the first half of the SHA-256 of each
+    embedded text, by which an owner's equal text is not embedded again, and `tokens` one bit for each dimension of the
+    vectors of the words, passage after passage. A block is never changed but replaced, with another id.
+
+    One that `is_kept` is found by no search, but its texts are not embedded again: its object is in the trash, or came
+    from another archive, and is not indexed yet. Such blocks may have a number in common.
     """
 
     class Kind(models.IntegerChoices):
@@ -229,63 +235,37 @@ class Passage(models.Model):
         DOCUMENT = 5
         SYSTEM = 6, "System prompt"
         OUTSIDE = 7, "Outside of turns"
-        CARRIED = 8, "Of an object that came from another archive and is not indexed yet"
 
     archive = models.ForeignKey(
         "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+", db_index=False
     )
-    source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="passages", db_index=False)
-    element_id = models.BigIntegerField(help_text="The message, or the like, whose number the source's kind gives.")
-    content_hash = models.UUIDField()
-    space = models.ForeignKey(EmbeddingSpace, on_delete=models.CASCADE, related_name="+", db_index=False)
-    item_number = models.PositiveIntegerField()
-    start = models.PositiveIntegerField()
-    end = models.PositiveIntegerField()
-    part_index = models.PositiveSmallIntegerField()
-    kind = models.PositiveSmallIntegerField(choices=Kind)
-    token_count = models.PositiveSmallIntegerField()
-    asks = models.BooleanField(default=False, db_default=False, help_text="Whether it is a question.")
-    code = models.BinaryField(help_text="Its vector's, see `search.vectors.codes`.")
-    tokens = models.BinaryField(null=True, help_text="The codes of its tokens' vectors.")
-
-    class Meta:
-        indexes = [
-            models.Index(fields=["archive", "space", "kind"], name="passage_owner"),
-            models.Index(fields=["source", "item_number"], name="passage_item"),
-            models.Index(fields=["element_id"], name="passage_element"),
-            # With the owner, so that the time of a look-up does not depend on how many other owners have the text.
-            models.Index(fields=["content_hash", "archive"], name="passage_content_owner"),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.get_kind_display()} passage {self.pk} of element {self.element_id}"
-
-
-class BinaryCodeBlock(models.Model):
-    """The codes of the vectors of some items of a source and of all their passages, packed into one row.
-
-    `number` counts blocks of items from the source's first. `entries` contains `search.vectors.blocks.ENTRY` for each
-    vector, `codes` the first part of its code in the same order. A block is never changed but replaced, with another
-    id.
-    """
-
-    archive = models.ForeignKey(
-        "accounts.Archive", db_column="owner_id", on_delete=models.CASCADE, related_name="+", db_index=False
-    )
-    source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="+", db_index=False)
+    source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="passage_blocks", db_index=False)
     space = models.ForeignKey(EmbeddingSpace, on_delete=models.CASCADE, related_name="+", db_index=False)
     number = models.PositiveIntegerField()
+    is_kept = models.BooleanField(default=False)
+    last_item = models.PositiveIntegerField(help_text="The last item of which it contains anything.")
+    passages = models.PositiveIntegerField()
     entries = models.BinaryField()
+    digests = models.BinaryField()
     codes = models.BinaryField()
+    fine = models.BinaryField()
+    tokens = models.BinaryField()
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["source", "space", "number", "archive"], name="code_block_unique"),
+            models.UniqueConstraint(
+                fields=["source", "space", "number", "archive"],
+                condition=Q(is_kept=False),
+                name="passage_block_unique",
+            ),
         ]
-        indexes = [models.Index(fields=["archive", "space"], include=["id"], name="code_block_owner")]
+        indexes = [
+            models.Index(fields=["archive", "space", "is_kept"], include=["id"], name="passage_block_owner"),
+            models.Index(fields=["source"], name="passage_block_source"),
+        ]
 
     def __str__(self) -> str:
-        return f"codes {self.number} of source {self.source_id}"
+        return f"passages {self.number} of source {self.source_id}"
 
 
 class PastSearch(models.Model):

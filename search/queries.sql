@@ -1,13 +1,10 @@
 -- name: bytes_per_passage
--- Bytes per passage of the table, its b-trees, and the blocks of codes.
-SELECT
-    pg_table_size('search_passage')::float / n,
-    pg_indexes_size('search_passage')::float / n,
-    pg_total_relation_size('search_binarycodeblock')::float / n
-FROM (SELECT greatest(count(*), 1) AS n FROM search_passage) AS passages
+-- Bytes per passage of the table of their blocks, with its index.
+SELECT pg_total_relation_size('search_passageblock')::float / greatest(sum(passages), 1) FROM search_passageblock
 
 -- name: embedding_estimate
--- What embedding some sources in a space would take, as far as another space's rows can tell.
+-- What embedding some sources in a space would take: how many items, how many of them another space has, which ones they are,
+-- and how many items the sources have.
 WITH todo AS MATERIALIZED (
     SELECT d.source_id, d.number AS item_number
     FROM search_item AS d
@@ -16,14 +13,6 @@ WITH todo AS MATERIALIZED (
         WHERE e.source_id = d.source_id AND e.space_id = %(target)s AND e.item_number = d.number
             AND e.content_hash = d.content_hash
     )
-),
-passages AS (
-    SELECT DISTINCT ON (p.owner_id, p.content_hash) p.token_count
-    FROM todo INNER JOIN search_passage AS p USING (source_id, item_number)
-    WHERE p.space_id = %(known)s AND NOT EXISTS (
-        SELECT FROM search_passage AS same
-        WHERE same.content_hash = p.content_hash AND same.owner_id = p.owner_id AND same.space_id = %(target)s
-    )
 )
 SELECT
     (SELECT count(*) FROM todo),
@@ -31,8 +20,8 @@ SELECT
         SELECT count(*) FROM todo INNER JOIN search_itemembedding AS e USING (source_id, item_number)
         WHERE e.space_id = %(known)s AND e.chunk_number = 0
     ),
-    (SELECT count(*) FROM passages),
-    (SELECT coalesce(sum(token_count), 0) FROM passages),
+    (SELECT coalesce(array_agg(source_id), '{}') FROM todo),
+    (SELECT coalesce(array_agg(item_number), '{}') FROM todo),
     (SELECT count(*) FROM search_item WHERE source_id = ANY(%(sources)s))
 
 -- name: remember_search

@@ -32,7 +32,7 @@ from convmemory.documents.library import attached_ids, get_document
 from convmemory.embeddings.spaces import active_space, one_active_space
 from search.adapters.conversations import KIND as TURNS
 from search.adapters.documents import KIND as SECTIONS
-from search.models import Passage
+from search.models import PassageBlock
 from search.pipeline import rank_items
 from search.query import (
     DEFAULT_SCOPE,
@@ -448,9 +448,9 @@ def _page(
 
 def _has_vectors(archive_id: int, documents: frozenset[int] | None) -> bool:
     """Return whether any of these documents has passages in the active space. One query."""
-    rows = Passage.objects.filter(
-        archive_id=archive_id, space=active_space(), kind=Passage.Kind.DOCUMENT, source__version__gt=0
+    rows = PassageBlock.objects.filter(
+        archive_id=archive_id, space=active_space(), is_kept=False, passages__gt=0, source__kind=SECTIONS
     )
     if documents is not None:
-        rows = rows.filter(source__kind=SECTIONS, source__object_id__in=documents)
+        rows = rows.filter(source__object_id__in=documents)
     return rows.exists()

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from convmemory.conversations.messages.parts import part_text, speaker_of
+from convmemory.conversations.models import Message
 from convmemory.core.errors import EmbeddingError
 from convmemory.embeddings.embedder import Vector, embed_each, unit_rows
 from convmemory.embeddings.spaces import active_space, embedder_for
 from search.adapters.conversations import KIND, split_message
-from search.models import Passage
+from search.models import PassageBlock
 from search.vectors.codes import decoded, rotated_back
+from search.vectors.packing import read_passages
 from summaries.transcript import RangeMessage
 
 MIN_WORDS = 5
@@ -66,13 +68,13 @@ def sentence_vectors(sentences: Sequence[Sentence], *, archive_id: int) -> tuple
     """
     space = active_space()
     # The stored vectors of passages that equal these sentences, by place. One query.
-    passages = Passage.objects.filter(archive_id=archive_id, space=space)
     message_ids = {sentence.message.message_id for sentence in sentences}
-    rows = passages.filter(
-        source__kind=KIND, element_id__in=message_ids, kind__in=(Passage.Kind.USER, Passage.Kind.ASSISTANT)
-    )
-    values = rows.values_list("element_id", "part_index", "start", "end", "code")
-    codes = {(message, part, start, end): bytes(code) for message, part, start, end, code in values}
+    conversations = Message.objects.filter(archive_id=archive_id, pk__in=message_ids).values("conversation_id")
+    blocks = PassageBlock.objects.filter(archive_id=archive_id, space=space, is_kept=False)
+    passages = read_passages(blocks.filter(source__kind=KIND, source__object_id__in=conversations), space)
+    inside = np.isin(passages.entries["element"], list(message_ids))
+    inside &= np.isin(passages.entries["kind"], (PassageBlock.Kind.USER, PassageBlock.Kind.ASSISTANT))
+    codes = {(one.element_id, one.part_index, one.start, one.end): one.code for one in passages.chosen(inside)}
     by_place = dict(
         zip(codes, unit_rows(rotated_back(decoded(b"".join(codes.values()), space.dimensions))), strict=True)
     )

@@ -47,11 +47,5 @@ def bench_scale(passages: int) -> list[Figure]:
     figures += time_figures("the same with a filter on half of it", filtered, "<= 80")
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search", "bytes_per_passage"))
-        table, indexes, codes = cursor.fetchone()
-    figures += [
-        Figure("passage table, bytes per passage", table, "bytes"),
-        Figure("its b-trees, bytes per passage", indexes, "bytes"),
-        Figure("their codes in blocks, bytes per passage", codes, "bytes"),
-        Figure("passages altogether, bytes per passage", table + indexes + codes, "bytes", "<= 2,200"),
-    ]
-    return figures
+        (size,) = cursor.fetchone()
+    return [*figures, Figure("blocks of passages, bytes per passage", size, "bytes", "<= 2,200")]

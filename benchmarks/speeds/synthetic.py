@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from uuid import uuid4
 
 import numpy as np
 from django.db import connection
@@ -33,8 +33,8 @@ from search.indexing.tracking import put_source
 from search.models import Source, SourceIndex
 from search.query import SEARCHED_CHARS
 from search.sources import Kind
-from search.vectors.blocks import pack_codes
 from search.vectors.codes import encode
+from search.vectors.packing import ITEMS_PER_BLOCK, Passages, StoredPassage, repack
 from search.vectors.passages import KINDS
 from search.vectors.texts import ItemTexts
 
@@ -217,22 +217,19 @@ def store_vectors(
         _copy_vectors(cursor, vectors.vectors(source.item_count * chunks))
         cursor.execute(load_sql("benchmarks.speeds", "synthetic_items"), parameters)
     size = TOKENS_PER_PASSAGE * space.token_dimensions // 8
-    of_passages: dict[str, Any] = {
-        "owner": source.archive_id,
-        "source": source.pk,
-        "space": space.pk,
-        "elements": [passage.element_id for passage in passages],
-        "items": [passage.item_number for passage in passages],
-        "starts": [passage.start for passage in passages],
-        "kinds": [KINDS[passage.kind] for passage in passages],
-        "tokens": TOKENS_PER_PASSAGE,
-        "codes": encode(vectors.vectors(len(passages))),
-        "size": size,
-        "random_bytes": vectors.generator.bytes(size + 1_000),
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("benchmarks.speeds", "synthetic_passages"), of_passages)
-    pack_codes(source, space, range(source.item_count))
+    random_bytes, codes = vectors.generator.bytes(size + 1_000), encode(vectors.vectors(len(passages)))
+    packed = Passages.of(
+        (
+            StoredPassage(
+                passage.element_id, passage.item_number, passage.start, passage.start + 40, 0, KINDS[passage.kind],
+                asks=False, token_count=TOKENS_PER_PASSAGE, content_hash=uuid4(), code=code,
+                tokens=random_bytes[at % 997 : at % 997 + size],
+            )
+            for at, (passage, code) in enumerate(zip(passages, codes, strict=True))
+        ),
+        space,
+    )  # fmt: skip
+    repack(source, space, packed, {item // ITEMS_PER_BLOCK for item in range(source.item_count)})
     SourceIndex.objects.create(
         source=source, archive_id=source.archive_id, space=space, indexed_version=1, seen_version=1,
         last_item=source.item_count - 1, passages=len(passages),

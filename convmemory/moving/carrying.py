@@ -31,7 +31,7 @@ from convmemory.core.sql import load_sql
 from convmemory.documents import library
 from convmemory.documents.models import Document, Section
 from convmemory.documents.signals import document_restored
-from search.models import Passage, Source
+from search.models import PassageBlock, Source
 from summaries.models import ConversationSummary
 
 Kind = Literal["conversation", "document"]
@@ -40,7 +40,7 @@ Values = dict[str, int | str | None]
 
 OF_MESSAGES: tuple[type[models.Model], ...] = (MessageSource, TurnMark, FileEdit)
 OF_CONVERSATION: tuple[type[models.Model], ...] = (Conversation, Message, Tag, Event, ConversationSummary)
-CARRIED: tuple[type[models.Model], ...] = (*OF_CONVERSATION, *OF_MESSAGES, Document, Section, Passage)
+CARRIED: tuple[type[models.Model], ...] = (*OF_CONVERSATION, *OF_MESSAGES, Document, Section, PassageBlock)
 """The tables whose rows come along. Rows of other tables that name the object are deleted when it moves."""
 NUMBERS = sql.Identifier("taken_numbers")
 
@@ -212,16 +212,16 @@ def _take(*tables: "models.QuerySet[Any, Any]") -> None:
 
 
 def _passages(kind: Kind, object_id: int, caller: Caller) -> "models.QuerySet[Any, Any]":
-    return Passage.objects.filter(archive_id=caller.archive_id, source__kind=kind, source__object_id=object_id)
+    return PassageBlock.objects.filter(archive_id=caller.archive_id, source__kind=kind, source__object_id=object_id)
 
 
 def _put_passages(kind: Kind, object_id: int, target: Access) -> None:
     """Store the taken passages with keys of their own; the indexer finds equal texts among them, and no search does."""
     source = Source.objects.filter(archive_id=target.archive_id, kind=kind, object_id=object_id).first()
     if source is not None:
-        values: Values = {"owner_id": target.archive_id, "source_id": source.pk, "kind": Passage.Kind.CARRIED.value}
-        _put(Passage, values, is_copy=True)
-    _forget(Passage)
+        values: Values = {"owner_id": target.archive_id, "source_id": source.pk, "is_kept": True}
+        _put(PassageBlock, values, is_copy=True)
+    _forget(PassageBlock)
 
 
 def _put(model: type[models.Model], changed: Values, is_copy: bool) -> int:

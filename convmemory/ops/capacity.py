@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from django.db import connection
 
 from convmemory.core.sql import load_sql
-from search.vectors.blocks import ITEMS_PER_BLOCK
+from search.postings.cached import ITEMS_PER_BLOCK
 from search.vectors.codes import code_bytes, short_bytes
+from search.vectors.packing import ITEMS_PER_BLOCK as ITEMS_PER_PASSAGE_BLOCK
 
 MIN_ROWS_TO_MEASURE = 5_000
 # The speed of the local model on two cores, see docs/scaling.md.
@@ -75,7 +76,7 @@ class Estimate:
 
 
 # Vectors are counted separately, so that other dimensions can be estimated: those of items 2 bytes a dimension, codes
-# of passages six bits, of tokens one; and so are the contents of blocks of codes.
+# of passages six bits, of tokens one; and so are the contents of blocks.
 MEASURED: Mapping[str, Cost] = {
     "conversations_conversation": Cost(300, 400),
     "conversations_message": Cost(272, 266),
@@ -86,12 +87,12 @@ MEASURED: Mapping[str, Cost] = {
     "search_item": Cost(250, 120),
     "search_postingblock": Cost(250, 130),
     "search_itemembedding": Cost(216, 148),
-    "search_passage": Cost(143, 88),
-    "search_binarycodeblock": Cost(764, 124),
+    "search_passageblock": Cost(200, 100),
 }
 TOKENS_PER_PASSAGE = 20
 POSTING_BYTES = 0.5  # per character of text in a block of postings
-ENTRY_BYTES = 14.0  # per vector in a block of codes, compressed
+ENTRY_BYTES = 14.0  # per vector in a block, compressed
+DIGEST_BYTES = 16.0
 
 
 def estimate(load: Load, costs: Mapping[str, Cost] = MEASURED) -> Estimate:
@@ -103,7 +104,7 @@ def estimate(load: Load, costs: Mapping[str, Cost] = MEASURED) -> Estimate:
         lines.append(Line(size.table, size.rows, table_bytes, index_bytes))
     passages = _rows(load, load.passages_per_turn)
     hot = {
-        "search_passage", "search_binarycodeblock", "search_postingblock", "search_item", "search_itemembedding",
+        "search_passageblock", "search_postingblock", "search_item", "search_itemembedding",
     }  # fmt: skip
     working_set = sum(line.index_bytes + (line.table_bytes if line.table in hot else 0) for line in lines)
     return Estimate(tuple(lines), passages / load.texts_per_second / 3_600, working_set)
@@ -133,12 +134,13 @@ def _tables(load: Load) -> Iterable[_Size]:
     yield _Size("search_item", load.turns, load.chars_per_turn * 2.1)
     yield _Size("search_itemembedding", chunks, 2.0 * load.dimensions)
     tokens = TOKENS_PER_PASSAGE * load.token_dimensions / 8
-    yield _Size("search_passage", passages, code_bytes(load.dimensions) + tokens)
     blocks = conversations * math.ceil(load.turns_per_conversation / ITEMS_PER_BLOCK)
     words = load.turns / max(2 * blocks, 1) * load.chars_per_turn * POSTING_BYTES
     yield _Size("search_postingblock", 2 * blocks, words)  # of spoken and of other text
-    coded = (passages + chunks) / max(blocks, 1)
-    yield _Size("search_binarycodeblock", blocks, coded * (short_bytes(load.dimensions) + ENTRY_BYTES))
+    packed = conversations * math.ceil(load.turns_per_conversation / ITEMS_PER_PASSAGE_BLOCK)
+    of_passages = passages * (code_bytes(load.dimensions) + ENTRY_BYTES + DIGEST_BYTES + tokens)
+    of_items = chunks * (short_bytes(load.dimensions) + ENTRY_BYTES)
+    yield _Size("search_passageblock", packed, (of_passages + of_items) / max(packed, 1))
 
 
 def _rows(load: Load, per_turn: float) -> int:

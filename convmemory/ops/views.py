@@ -52,12 +52,12 @@ NAMES: tuple[tuple["StrOrPromise", tuple[str, ...]], ...] = (
     (_("hidden keys"), ("conversations_hiddenkey",)),
     (_("API keys"), ("accounts_apikey",)),
     (_("shared links"), ("accounts_sharelink",)),
-    (_("sentences, for the search by meaning"), ("search_passage",)),
+    (_("sentences, for the search by meaning"), ("search_passageblock",)),
     (_("turns, for the search by meaning"), ("search_itemembedding",)),
     (
         _("words and whatever else search needs"),
         (
-            "search_source", "search_sourceindex", "search_item", "search_postingblock", "search_binarycodeblock",
+            "search_source", "search_sourceindex", "search_item", "search_postingblock",
             "memory_messageembedding", "embeddings_cachedvector",
             "embeddings_embeddingbatch",
         ),

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from django.db import connection, transaction
-from django.db.models import Q
 from django.utils import timezone
 from psycopg.types.json import Jsonb
 
@@ -28,9 +27,9 @@ from convmemory.embeddings.spaces import active_space
 from search.indexing.batches import ItemBatch, batches_of_items
 from search.indexing.documents import bring_up_layout, drop_words, store_missing_words, store_words
 from search.indexing.packing import pack_source
-from search.models import BinaryCodeBlock, Item, ItemEmbedding, Passage, Source, SourceIndex
+from search.models import Item, ItemEmbedding, PassageBlock, Source, SourceIndex
 from search.sources import ItemText, adapter_of
-from search.vectors.locking import SourceGone, derivation_lock, lock_for_writing, locked, unless_deleted
+from search.vectors.locking import SourceGone, derivation_lock, lock_for_writing, lock_vectors, locked, unless_deleted
 from search.vectors.passages import (
     EmbeddingSteps,
     draft_passages,
@@ -164,7 +163,19 @@ def _index_from(
     }
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search.indexing", "finish_index"), parameters)
-        return "current" if cursor.fetchone() == (True,) else "changed"
+        is_current = cursor.fetchone() == (True,)
+    if adapter_of(source.kind).is_embedded:
+        _drop_kept(source, space)
+    return "current" if is_current else "changed"
+
+
+def _drop_kept(source: Source, space: EmbeddingSpace) -> None:
+    """Delete the passages that were kept in the trash, or came from another archive: those still there are stored."""
+    kept = PassageBlock.objects.filter(archive_id=source.archive_id, source=source, space=space, is_kept=True)
+    if kept.exists():
+        with transaction.atomic():
+            lock_vectors(source.pk, space.pk)  # of a source that is put into the trash meanwhile they stay
+            kept.delete()
 
 
 def _drop_deleted_items(source: Source, state: SourceIndex) -> None:
@@ -181,11 +192,9 @@ def _drop_deleted_items(source: Source, state: SourceIndex) -> None:
     vectors = 0
     if has_vectors:
         vectors, _ = ItemEmbedding.objects.filter(source=source, item_number__gte=first).delete()
-    if vectors or state.last_item >= first or has_passages:
-        packed = BinaryCodeBlock.objects.filter(source=source).values("space")
-        unpacked = Passage.objects.filter(source=source, item_number__gte=first).values("space")  # put back or moved
-        spaces = EmbeddingSpace.objects.filter(Q(pk__in=packed) | Q(pk__in=unpacked))
-        drop_passages(source, first_item=first, spaces=spaces)
+    if vectors or has_passages:
+        stale = PassageBlock.objects.filter(source=source, last_item__gte=first, is_kept=False).values("space")
+        drop_passages(source, first_item=first, spaces=EmbeddingSpace.objects.filter(pk__in=stale))
 
 
 def _index_items(

@@ -265,7 +265,8 @@ SELECT
         SELECT FROM search_itemembedding WHERE owner_id = %(owner)s AND source_id = %(source)s AND item_number >= %(first)s
     ),
     EXISTS (
-        SELECT FROM search_passage WHERE owner_id = %(owner)s AND source_id = %(source)s AND item_number >= %(first)s
+        SELECT FROM search_passageblock
+        WHERE owner_id = %(owner)s AND source_id = %(source)s AND last_item >= %(first)s AND NOT is_kept
     )
 
 -- name: finish_index
@@ -286,8 +287,8 @@ UPDATE search_sourceindex SET
     dirty_from = NULL,
     last_item = %(last_item)s,
     passages = (
-        SELECT count(*) FROM search_passage
-        WHERE owner_id = %(owner)s AND source_id = %(source)s AND space_id = %(space)s
+        SELECT coalesce(sum(passages), 0) FROM search_passageblock
+        WHERE owner_id = %(owner)s AND source_id = %(source)s AND space_id = %(space)s AND NOT is_kept
     ),
     refused = %(refused)s,
     attempts = 0,

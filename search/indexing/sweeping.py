@@ -22,15 +22,15 @@ from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
 from search.indexing.building import sources_to_build
 from search.indexing.packing import find_lost_postings, pack_again
-from search.models import ItemEmbedding, Source, SourceIndex
+from search.models import ItemEmbedding, PassageBlock, Source, SourceIndex
 from search.sources import kinds_without_vectors, registered
+from search.vectors.passages import drop_passages
 
 INDEX = "search.tasks.index"
 LOOKED_UP = 1_000  # sources at a time
 DERIVED_TABLES = {  # each with the column of the item's number
     "search_item": "number",
     "search_itemembedding": "item_number",
-    "search_passage": "item_number",
 }
 
 
@@ -88,6 +88,7 @@ def count_orphans() -> dict[str, int]:
         for table, number in DERIVED_TABLES.items():
             cursor.execute(_statement("count_orphans", table, number), {"space": active_space().pk})
             counts[table] = cursor.fetchone()[0]
+    counts["search_passageblock"] = _blocks_past_end().count()
     return {table: count for table, count in counts.items() if count}
 
 
@@ -101,9 +102,24 @@ def delete_orphans() -> int:
         for table, number in DERIVED_TABLES.items():
             cursor.execute(_statement("delete_orphans", table, number), {"space": active_space().pk})
             deleted += cursor.rowcount
+        past_end = _blocks_past_end()
+        deleted += past_end.count()
+        for source in Source.objects.filter(pk__in=past_end.values("source")):
+            spaces = EmbeddingSpace.objects.filter(pk__in=past_end.filter(source=source).values("space"))
+            drop_passages(source, first_item=source.item_count, spaces=spaces)
     if deleted:
         pack_again(find_lost_postings())
     return deleted
+
+
+def _blocks_past_end() -> "QuerySet[PassageBlock, PassageBlock]":
+    """Return the blocks that contain anything of deleted items."""
+    return PassageBlock.objects.filter(
+        is_kept=False,
+        last_item__gte=F("source__item_count"),
+        source__index__space=active_space(),
+        source__index__indexed_version=F("source__version"),
+    )
 
 
 def _statement(name: str, table: str, number: str) -> str:

@@ -8,7 +8,7 @@ from django.db import connection, transaction
 
 from convmemory.core.sql import load_sql
 from search.indexing.documents import drop_words, store_words
-from search.models import BinaryCodeBlock, Item, ItemEmbedding, PostingBlock, Source, SourceIndex
+from search.models import Item, ItemEmbedding, PassageBlock, PostingBlock, Source, SourceIndex
 from search.sources import SourceFacts
 from search.vectors.locking import lock_for_deletion
 
@@ -52,8 +52,9 @@ def drop_source(*, archive_id: int, kind: str, object_id: int, keeps_passages: b
             version=0, item_count=0, element_count=0, spoken_length=0, title="", agent="", project="", origin="",
             languages="", unpacked_from=None, words_missing_from=None, behind_since=None,
         )  # fmt: skip
-        for table in (Item, ItemEmbedding, PostingBlock, BinaryCodeBlock, SourceIndex):
+        for table in (Item, ItemEmbedding, PostingBlock, SourceIndex):
             table._default_manager.filter(source__in=sources).delete()
+        PassageBlock.objects.filter(source__in=sources).update(is_kept=True)
 
 
 def delete_sources(source_ids: Collection[int]) -> int:

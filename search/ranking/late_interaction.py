@@ -144,7 +144,7 @@ def find_passages(state: SearchState, keys: ItemKeys, for_questions: NDArray[np.
         return None
     near = state.compared.nearest_of_items(keys, query.passage_kinds, PASSAGES_PER_ITEM, asking_alone=for_questions)
     blocks = state.compared.blocks
-    pending = PendingTokens(query.archive_id, blocks, near.ids.tolist())
+    pending = PendingTokens(query.archive_id, blocks, near.places)
     tokens, weights = weighted_query_tokens(query, state.word_weights)
     coded = pending.read()
     kinds = [blocks.source_kinds[source] for source in (keys[near.of_item] >> ITEM_BITS).tolist()]

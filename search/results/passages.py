@@ -6,9 +6,11 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import NamedTuple
 
+import numpy as np
+
 from convmemory.core.folding import folded
-from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.core.text import Span
+from convmemory.embeddings.spaces import read_active_space
 from search.query import shown_kinds_in
 from search.results.later_turns import Turn
 from search.results.matching import QueryStems
@@ -18,6 +20,7 @@ from search.results.telling import Judged, Telling, telling
 from search.retrieval.prepared import PreparedQuery
 from search.sources import Element, ElementPart, ItemKey, adapter_of
 from search.vectors.blocks import ComparedVectors
+from search.vectors.packing import entries_of_items
 from search.vectors.splitting import split_parts
 
 # The weight of the query's words against the cosine when a hit's passage is chosen; documents have their own, because a
@@ -246,17 +249,13 @@ def _stored_places(query: PreparedQuery, turns: Sequence[Turn]) -> dict[Turn, li
     """Return the places of the passages of some items in the active space. One query, or none for no items."""
     if not turns:
         return {}
-    parameters = {
-        "owner": query.archive_id,
-        "kinds": query.shown_kinds,
-        "sources": [turn[0] for turn in turns],
-        "items": [turn[1] for turn in turns],
-        "passages": PLACES_PER_HIT,
-    }
-    pending = PendingQuery(load_sql("search.results", "item_places"), parameters, keeps_plan=True)
     by_turn: dict[Turn, list[PassagePlace]] = {}
-    for source, item, element, part, start, end in pending.rows():
-        by_turn.setdefault((source, item), []).append((element, part, start, end, 0.0))
+    for turn, entries in entries_of_items(query.archive_id, read_active_space(), turns).items():
+        shown = entries[np.isin(entries["kind"], query.shown_kinds)]
+        shown = shown[np.argsort(shown["kind"], kind="stable")[:PLACES_PER_HIT]]
+        columns = (shown[name].tolist() for name in ("element", "part", "start", "end"))
+        if len(shown):
+            by_turn[turn] = [(*place, 0.0) for place in zip(*columns, strict=True)]
     return by_turn
 
 

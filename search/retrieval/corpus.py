@@ -31,7 +31,7 @@ class Corpus:
     items that may not be in the space yet.
     With `is_incomplete` a search may miss something of the owner's that waits for a worker. `postings` are the digests
     of the blocks of postings by column, `has_unpacked` says whether some items have none yet, and `codes` is the digest
-    of the blocks of codes. `left_out` are the sources that the filters exclude.
+    of the blocks of passages. `left_out` are the sources that the filters exclude.
     """
 
     sources: NDArray[np.int64]

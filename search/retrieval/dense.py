@@ -15,7 +15,8 @@ from search.retrieval.candidates import DENSE, Feature, ItemKeys, Scores, best_o
 from search.retrieval.corpus import Corpus
 from search.retrieval.prepared import PreparedQuery
 from search.retrieval.retriever import SearchState
-from search.vectors.blocks import OF_ITEM, ComparedVectors, current_blocks
+from search.vectors.blocks import ComparedVectors, current_blocks
+from search.vectors.packing import OF_ITEM
 
 # The number of passages and of item vectors that are candidates: with 3,000 passages, recall@10 of coding runs is .711,
 # with 1,500 .710, with 800 .708 (ADR 10).

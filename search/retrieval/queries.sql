@@ -12,7 +12,7 @@ WHERE d.owner_id = %(owner)s
 -- English, and these; those with items that may not be in the space yet; and whether a search may miss something: items
 -- without vectors, items whose words are not stored, a document that is being read, an import that has not ended. Vectors are
 -- those of one space; without a space only words count. Then digests of the owner's blocks of postings by column, whether some
--- items have none, the digest of the blocks of codes, each read from an index alone; and the sources that the filters exclude.
+-- items have none, the digest of the blocks of passages, each read from an index alone; and the sources that the filters exclude.
 SELECT
     array_agg(s.id) FILTER (WHERE s.is_wanted),
     array_agg(s.item_count) FILTER (WHERE s.is_wanted),
@@ -42,8 +42,8 @@ SELECT
     EXISTS (SELECT FROM search_source AS u WHERE u.owner_id = %(owner)s AND u.unpacked_from IS NOT NULL),
     (
         SELECT ARRAY[count(*), bit_xor(hashint8extended(b.id, 0))]
-        FROM search_binarycodeblock AS b
-        WHERE b.owner_id = %(owner)s AND b.space_id = %(space)s::bigint
+        FROM search_passageblock AS b
+        WHERE b.owner_id = %(owner)s AND b.space_id = %(space)s::bigint AND NOT b.is_kept
     ),
     {left_out}
 FROM (

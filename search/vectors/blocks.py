@@ -1,50 +1,41 @@
-"""The codes of an owner's vectors, of passages and of items, packed into few large rows, and cached as arrays.
+"""The blocks of an owner's passages, with the codes of the vectors of passages and of items, cached as arrays.
 
 Each search asks PostgreSQL for a digest of the owner's current blocks; if it differs from that of the cached ones, the
 missing blocks are fetched. The cache cannot be outdated: a block that changed has another id.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from django.db import connection
 from numpy.typing import NDArray
 
 from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.embeddings.embedder import Vector, unit_rows
 from convmemory.embeddings.models import EmbeddingSpace
 from search.block_cache import BlockCache, Digest
-from search.models import BinaryCodeBlock, Source
 from search.retrieval.candidates import ITEM_BITS, ItemKeys, Scores, distinct, ranks_within
-from search.vectors.codes import HALF, Codes, LongCodes, ShortCodes, decoded, encode, rotated, short_bytes
+from search.vectors.codes import HALF, Codes, LongCodes, ShortCodes, decoded, rotated
+from search.vectors.packing import ENTRY, OF_ITEM
 
 Mask = NDArray[np.bool_]
 Places = NDArray[np.int64]
 
-# With each item the last block of a source is written again: some 50 KB if an item has eight passages (ADR 10).
-ITEMS_PER_BLOCK = 32
-ENTRY = np.dtype([
-    ("id", ">i8"), ("element", ">i8"), ("item", ">i4"), ("start", ">i4"), ("end", ">i4"), ("part", ">i2"),
-    ("kind", "u1"), ("asks", "u1"),
-])  # fmt: skip
-"""The entry of each vector in a block, in PostgreSQL's byte order: of a passage, or of an item (`OF_ITEM`)."""
-OF_ITEM = 255
-"""Stands in place of a passage's kind; the `part` is then the number of the item's chunk."""
-MAX_CHUNK = 2**15 - 1  # chunks beyond have this number: only the first one is told apart
-# Of an owner with more vectors, only the first parts of the codes are cached (ADR 10): so many whole ones take 13 MB.
-LONG_UP_TO = 8_000
-# The passages of an owner whose token vectors stay in memory: some 1.1 KB each.
-TOKENS_CACHED, TOKENS_BYTES = 8_000, 1_100
+# Of an owner with more passages, only the first parts of the codes are cached (ADR 10), and no token vectors: so many
+# whole ones take 13 MB, their tokens 6 MB.
+SMALL = 8_000
+# Token vectors that are so many bytes apart are read together: about a page of the table.
+READ_TOGETHER = 2_000
 
 
 @dataclass(frozen=True)
 class Blocks:
     """The blocks of one owner in one space, (b,): ids, sources, sizes, kinds of sources; and all their vectors, (n,).
 
-    `tokens` are the token vectors of passages that were read so far, by the passages' ids.
+    `tokens` are the codes of the words of each block, None in a large archive, which reads them when they are needed;
+    one word takes `token_bytes`.
     """
 
     digest: Digest
@@ -54,13 +45,22 @@ class Blocks:
     source_kinds: Mapping[int, str]
     entries: NDArray[Any]
     codes: Codes
-    tokens: dict[int, bytes] = field(default_factory=dict)
+    tokens: tuple[bytes, ...] | None
+    token_bytes: int
 
     @property
     def size(self) -> int:
         """Return the size in bytes."""
-        fixed = self.entries.nbytes + self.codes.size + len(self.tokens) * TOKENS_BYTES
-        return fixed + 3 * self.ids.nbytes + 3 * 8 * len(self.entries)
+        fixed = self.entries.nbytes + self.codes.size + sum(map(len, self.tokens or ()))
+        return fixed + 3 * self.ids.nbytes + 5 * 8 * len(self.entries)
+
+    @cached_property
+    def token_places(self) -> tuple[Places, Places]:
+        """Return the block of each vector, by its number here, and where its tokens begin there, in bytes."""
+        sizes = self.entries["words"].astype(np.int64) * self.token_bytes
+        before = np.cumsum(sizes) - sizes
+        firsts = np.cumsum(self.counts) - self.counts
+        return np.repeat(np.arange(len(self.ids)), self.counts), before - np.repeat(before[firsts], self.counts)
 
     @cached_property
     def items(self) -> ItemKeys:
@@ -100,11 +100,10 @@ class Blocks:
         """Return the blocks with these ids alone."""
         stays = np.isin(self.ids, ids)
         rows = np.repeat(stays, self.counts)
-        entries = self.entries[rows]
-        kept = [(number, self.tokens[number]) for number in entries["id"].tolist() if number in self.tokens]
+        tokens = self.tokens and tuple(self.tokens[at] for at in np.flatnonzero(stays).tolist())
         return Blocks(
-            self.digest, self.ids[stays], self.sources[stays], self.counts[stays], self.source_kinds, entries,
-            self.codes.of(rows), dict(kept),
+            self.digest, self.ids[stays], self.sources[stays], self.counts[stays], self.source_kinds,
+            self.entries[rows], self.codes.of(rows), tokens, self.token_bytes,
         )  # fmt: skip
 
     def joined(self, other: "Blocks") -> "Blocks":
@@ -117,21 +116,21 @@ class Blocks:
             {**self.source_kinds, **other.source_kinds},
             np.concatenate([self.entries, other.entries]),
             self.codes.joined(other.codes),
-            self.tokens | other.tokens,
+            None if self.tokens is None or other.tokens is None else self.tokens + other.tokens,
+            other.token_bytes,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class NearPassages:
-    """Passages of some items, item by item, the nearest to the question first: entries, numbers of items, cosines."""
+    """Passages of some items, item by item, the nearest to the question first: their places, entries, numbers of items
+    and cosines.
+    """
 
+    places: Places
     entries: NDArray[Any]
     of_item: NDArray[np.int64]
     cosines: Scores
-
-    @property
-    def ids(self) -> NDArray[np.int64]:
-        return self.entries["id"].astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -164,7 +163,7 @@ class ComparedVectors:
             chosen &= admitted
         rows = np.flatnonzero(chosen)
         if isinstance(blocks.codes, ShortCodes):
-            rows = rows[least(self._distances[rows], blocks.entries["id"], rows, limit)]
+            rows = rows[least(self._distances[rows], blocks.items[rows], limit)]
             return blocks.items[rows], blocks.codes.cosines(self.question, rows)
         cosines = self._cosines[rows]
         if len(rows) > limit:
@@ -186,8 +185,8 @@ class ComparedVectors:
             chosen &= (blocks.entries["asks"][places] != 0) | ~asking_alone[of_item]
         places, of_item = places[chosen], of_item[chosen]
         cosines = blocks.codes.cosines(self.question, places)
-        best = first_of_each(of_item, -cosines, blocks.entries["id"][places], limit)
-        return NearPassages(blocks.entries[places[best]], of_item[best], cosines[best])
+        best = first_of_each(of_item, -cosines, limit)
+        return NearPassages(places[best], blocks.entries[places[best]], of_item[best], cosines[best])
 
     def item_vectors(self, keys: ItemKeys) -> Vector:
         """Return the vector of each item's first chunk (n, dim), rotated; zeros for an item without a vector."""
@@ -208,48 +207,63 @@ class ComparedVectors:
 
 
 class PendingTokens:
-    """The token vectors of some passages, by id: those in memory, and a query for the others, which has been sent."""
+    """The codes of the words of some passages, by their places: from memory, or by a query that has been sent."""
 
-    def __init__(self, archive_id: int, blocks: Blocks, ids: Sequence[int]) -> None:
-        self._blocks, self._ids = blocks, ids
-        self._cached = {number: blocks.tokens[number] for number in ids if number in blocks.tokens}
-        self._pending = None
-        if missing := [number for number in ids if number not in self._cached]:
-            parameters = {"owner": archive_id, "ids": missing}
-            self._pending = PendingQuery(load_sql("search.vectors", "token_vectors"), parameters, keeps_plan=True)
+    def __init__(self, archive_id: int, blocks: Blocks, places: Places) -> None:
+        self._blocks, self._places = blocks, places
+        of_block, firsts = blocks.token_places
+        self._of_block, self._firsts = of_block[places], firsts[places]
+        self._sizes = blocks.entries["words"][places].astype(np.int64) * blocks.token_bytes
+        self._pending: PendingQuery | None = None
+        if blocks.tokens is None and len(places):
+            self._send(archive_id)
+
+    def _send(self, archive_id: int) -> None:
+        """Send the query, for slices that contain the words of passages near each other."""
+        order = np.lexsort((self._firsts, self._of_block))
+        of_block, firsts = self._of_block[order], self._firsts[order]
+        ends = firsts + self._sizes[order]
+        begins = np.concatenate([[True], (np.diff(of_block) != 0) | (firsts[1:] - ends[:-1] > READ_TOGETHER)])
+        starts = np.flatnonzero(begins)
+        slice_firsts = firsts[starts]
+        slice_ends = np.maximum.reduceat(ends, starts)
+        self._slice_of = np.empty(len(order), np.int64)
+        self._slice_of[order] = np.cumsum(begins) - 1
+        self._firsts = self._firsts - slice_firsts[self._slice_of]
+        parameters = {
+            "owner": archive_id,
+            "blocks": self._blocks.ids[of_block[starts]].tolist(),
+            "firsts": slice_firsts.tolist(),
+            "sizes": (slice_ends - slice_firsts).tolist(),
+        }
+        self._pending = PendingQuery(load_sql("search.vectors", "token_slices"), parameters, keeps_plan=True)
 
     def read(self) -> list[bytes]:
-        """Return the coded token vectors of each passage, b"" for one without any. Waits for the query."""
-        if self._pending is None:
-            return [self._cached[number] for number in self._ids]
-        ((ids, tokens),) = self._pending.rows()
-        fresh = dict.fromkeys(self._ids, b"") | self._cached | dict(zip(ids or (), tokens or (), strict=True))
-        if len(self._blocks.tokens) > TOKENS_CACHED:
-            self._blocks.tokens.clear()
-        self._blocks.tokens.update(fresh)
-        return [fresh[number] for number in self._ids]
+        """Return the codes of each passage, b"" for one without any. Waits for the query."""
+        texts: Sequence[bytes] = self._blocks.tokens or ()
+        which = self._of_block
+        if self._pending is not None:
+            ((slices,),) = self._pending.rows()
+            texts, which = slices or (), self._slice_of
+        places = zip(which.tolist(), self._firsts.tolist(), self._sizes.tolist(), strict=True)
+        return [texts[at][first : first + size] for at, first, size in places]
 
 
-def least(distances: NDArray[np.uint16], ids: NDArray[np.int64], rows: Places, limit: int) -> Places:
-    """Return the places of the `limit` smallest distances; among ties for the last, the highest ids.
-
-    The id of a place is that of its row in `ids`.
-    """
+def least(distances: NDArray[np.uint16], items: ItemKeys, limit: int) -> Places:
+    """Return the places of the `limit` smallest distances; among ties for the last, the newest items."""
     cutoff = int(np.searchsorted(np.cumsum(np.bincount(distances)), limit))
     nearer, as_far = np.flatnonzero(distances < cutoff), np.flatnonzero(distances == cutoff)
-    newest = as_far[np.argsort(-ids[rows[as_far]], kind="stable")]
+    newest = as_far[np.argsort(-items[as_far], kind="stable")]
     return np.concatenate([nearer, newest[: limit - len(nearer)]])
 
 
-def first_of_each(
-    groups: NDArray[np.int64], values: NDArray[Any], ids: NDArray[np.int64], limit: int
-) -> NDArray[np.int64]:
-    """Return the places of the `limit` least values of each group (sorted), in this order; of equals, the oldest."""
-    order = np.lexsort((ids, values, groups))
+def first_of_each(groups: NDArray[np.int64], values: NDArray[Any], limit: int) -> NDArray[np.int64]:
+    """Return the places of the `limit` least values of each group (sorted), in this order; of equals, the first."""
+    order = np.lexsort((values, groups))
     return order[ranks_within(np.bincount(groups)) < limit]
 
 
-# 100,000 passages take 16 MB.
+# 100,000 passages take 17 MB.
 CACHE: BlockCache[Blocks] = BlockCache(max_bytes=256 * 2**20)
 
 
@@ -264,19 +278,19 @@ def _read(archive_id: int, space: EmbeddingSpace, cached: Blocks | None) -> Bloc
         "owner": archive_id,
         "space": space.pk,
         "cached": [] if cached is None else cached.ids.tolist(),
-        "long_bytes": LONG_UP_TO * ENTRY.itemsize,
+        "small": SMALL,
     }
-    ((count, digest, is_short, ids, *fresh),) = PendingQuery(
-        load_sql("search.vectors", "code_blocks"), parameters
+    ((count, digest, is_large, ids, *fresh),) = PendingQuery(
+        load_sql("search.vectors", "passage_blocks"), parameters
     ).rows()
     if not count:
         return None
-    if cached is not None and isinstance(cached.codes, ShortCodes) != is_short:
+    if cached is not None and (cached.tokens is None) != is_large:
         return _read(archive_id, space, None)
     kept = cached.without(ids) if cached is not None else None
     if fresh[0] is None:
         return replace(kept, digest=(count, digest)) if kept is not None else None
-    numbers, sources, kinds, packed, codes = fresh
+    numbers, sources, kinds, packed, codes, fine, tokens = fresh
     entries = np.frombuffer(b"".join(packed), ENTRY)
     short = ShortCodes.read(b"".join(codes), space.dimensions)
     read = Blocks(
@@ -286,73 +300,25 @@ def _read(archive_id: int, space: EmbeddingSpace, cached: Blocks | None) -> Bloc
         np.array([len(data) // ENTRY.itemsize for data in packed], np.int64),
         dict(zip(sources, kinds, strict=True)),
         entries,
-        *((short, {}) if is_short else _whole(archive_id, space, entries)),
+        short if is_large else _whole(archive_id, space, entries, b"".join(codes), b"".join(fine)),
+        None if is_large else tuple(tokens),
+        space.token_dimensions // 8,
     )
     return kept.joined(read) if kept is not None else read
 
 
-def _whole(archive_id: int, space: EmbeddingSpace, entries: NDArray[Any]) -> tuple[LongCodes, dict[int, bytes]]:
-    """Read the whole codes and token vectors of passages, and the vectors of items; zeros if gone."""
+def _whole(archive_id: int, space: EmbeddingSpace, entries: NDArray[Any], codes: bytes, fine: bytes) -> LongCodes:
+    """Return the whole codes of passages, and the vectors of items; zeros if one is gone."""
     of_items = entries["kind"] == OF_ITEM
-    parameters = {
-        "owner": archive_id,
-        "passages": entries["id"][~of_items].tolist(),
-        "items": entries["id"][of_items].tolist(),
-    }
-    ((ids, codes, tokens, item_ids, halves),) = PendingQuery(
-        load_sql("search.vectors", "whole_codes"), parameters
-    ).rows()
-    vectors = np.frombuffer(halves or b"", HALF).reshape(-1, space.dimensions).astype(np.float32)
     matrix = np.zeros((len(entries), space.dimensions), np.float32)
-    for chosen, numbers, values in (
-        (~of_items, ids, decoded(codes or b"", space.dimensions)),
-        (of_items, item_ids, rotated(unit_rows(vectors))),
-    ):
-        rows = np.flatnonzero(chosen)
-        rows = rows[np.argsort(entries["id"][rows])]
-        matrix[rows[np.isin(entries["id"][rows], numbers or [])]] = values
-    return LongCodes(matrix), dict(zip(ids or (), tokens or (), strict=True))
-
-
-def pack_codes(source: Source, space: EmbeddingSpace, items: Iterable[int]) -> None:
-    """Repack the blocks of these items. Call it in the transaction that changes their passages or vectors.
-
-    A block (`BinaryCodeBlock`) is never changed: a new one with another id replaces it, so that a process that cached
-    the old one notices.
-    """
-    numbers = sorted({item // ITEMS_PER_BLOCK for item in items})
-    if not numbers:
-        return
-    BinaryCodeBlock.objects.filter(source=source, space=space, number__in=numbers).delete()
-    parameters: dict[str, Any] = {
-        "owner": source.archive_id,
-        "source": source.pk,
-        "space": space.pk,
-        "numbers": numbers,
-        "first": numbers[0] * ITEMS_PER_BLOCK,
-        "last": (numbers[-1] + 1) * ITEMS_PER_BLOCK - 1,
-        "items": ITEMS_PER_BLOCK,
-        "bytes": short_bytes(space.dimensions),
-        "of_item": OF_ITEM,
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("search.vectors", "item_vectors_to_pack"), parameters)
-        rows = cursor.fetchall()
-        halves = np.frombuffer(b"".join(bytes(vector) for *_, vector in rows), HALF).reshape(-1, space.dimensions)
-        parameters |= {
-            "ids": [row[0] for row in rows],
-            "item_numbers": [row[1] for row in rows],
-            "chunks": [min(row[2], MAX_CHUNK) for row in rows],
-            "codes": encode(halves.astype(np.float32)),
-        }
-        cursor.execute(load_sql("search.vectors", "pack_codes"), parameters)
-
-
-def drop_codes(source: Source, space: EmbeddingSpace, first_item: int) -> None:
-    """Delete the codes of this item and of all later ones.
-
-    Call it in the transaction that deletes their passages and vectors.
-    """
-    blocks = BinaryCodeBlock.objects.filter(source=source, space=space)
-    blocks.filter(number__gt=first_item // ITEMS_PER_BLOCK).delete()
-    pack_codes(source, space, [first_item])
+    if not of_items.all():
+        first = np.frombuffer(codes, np.uint8).reshape(len(entries), -1)[~of_items]
+        second = np.frombuffer(fine, np.uint8).reshape(len(first), -1)
+        matrix[~of_items] = decoded(np.concatenate([first, second], axis=1).tobytes(), space.dimensions)
+    rows = np.flatnonzero(of_items)
+    rows = rows[np.argsort(entries["element"][rows])]
+    parameters = {"owner": archive_id, "items": entries["element"][rows].tolist()}
+    ((ids, halves),) = PendingQuery(load_sql("search.vectors", "item_vectors"), parameters).rows()
+    vectors = np.frombuffer(halves or b"", HALF).reshape(-1, space.dimensions).astype(np.float32)
+    matrix[rows[np.isin(entries["element"][rows], ids or [])]] = rotated(unit_rows(vectors))
+    return LongCodes(matrix)

@@ -1,23 +1,21 @@
 """Creates and stores the passages of items: splits them, looks up equal texts, embeds the rest.
 
-Writes `Passage`. If another passage of the same owner and space has the same text, its code and token vectors are
-copied, so that the same text is embedded once. Vectors and token vectors come from one forward pass.
+Writes blocks of passages. If another passage of the same owner and space has the same text, its code and token vectors
+are copied, so that the same text is embedded once. Vectors and token vectors come from one forward pass.
 """
 
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import repeat
-from typing import Any, TypeVar
+from typing import TypeVar
 from uuid import UUID
 
 import numpy as np
-from django.db import connection, transaction
-from django.db.models import Q
+from django.db import transaction
 
 from convmemory.core.errors import EmbedderUnavailable, EmbeddingError
 from convmemory.core.measuring import timed
-from convmemory.core.sql import load_sql
 from convmemory.core.text import content_hash
 from convmemory.embeddings.cache import vectors_ahead
 from convmemory.embeddings.embedder import TokenEmbedder, TokenEmbedding, Vector, embed_each
@@ -26,12 +24,21 @@ from convmemory.embeddings.spaces import embedder_for, with_same_sentences
 from convmemory.embeddings.token_codes import encode_vectors
 from convmemory.embeddings.token_model import PairedEmbedder
 from search.index_signals import elements_embedded
-from search.models import BinaryCodeBlock, Passage, Source
+from search.models import PassageBlock, Source
 from search.sources import Element, ElementPart, ItemText, Kind
-from search.vectors.blocks import drop_codes, pack_codes
 from search.vectors.codes import encode
+from search.vectors.equal_texts import equal_passages
 from search.vectors.item_vectors import store_item_vectors
 from search.vectors.locking import lock_vectors
+from search.vectors.packing import (
+    ITEMS_PER_BLOCK,
+    Passages,
+    StoredPassage,
+    current_blocks_of,
+    numbers_with,
+    read_passages,
+    repack,
+)
 from search.vectors.splitting import PassageSpan, split_parts
 from search.vectors.texts import is_asking, passage_text
 
@@ -71,14 +78,14 @@ def draft_passages(elements: Iterable[Element]) -> Iterator[PassageDraft]:
 
 
 KINDS: dict[Kind, int] = {
-    "user": Passage.Kind.USER,
-    "assistant": Passage.Kind.ASSISTANT,
-    "thinking": Passage.Kind.THINKING,
-    "tool": Passage.Kind.TOOL,
-    "call": Passage.Kind.CALL,
-    "document": Passage.Kind.DOCUMENT,
-    "system": Passage.Kind.SYSTEM,
-    "outside": Passage.Kind.OUTSIDE,
+    "user": PassageBlock.Kind.USER,
+    "assistant": PassageBlock.Kind.ASSISTANT,
+    "thinking": PassageBlock.Kind.THINKING,
+    "tool": PassageBlock.Kind.TOOL,
+    "call": PassageBlock.Kind.CALL,
+    "document": PassageBlock.Kind.DOCUMENT,
+    "system": PassageBlock.Kind.SYSTEM,
+    "outside": PassageBlock.Kind.OUTSIDE,
 }
 
 
@@ -89,11 +96,11 @@ AHEAD = 256
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """The code of a passage's vector, its token count, and its coded token vectors, if any."""
+    """The code of a passage's vector, its token count, and its coded token vectors, b"" without any."""
 
     code: bytes
     token_count: int
-    tokens: bytes | None
+    tokens: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,16 +170,13 @@ def store_passages(
                 spoken[draft.element.item_number].append((max(embedded.token_count, 1), embedded.code))
         store_item_vectors(source, space, hashes, spoken)
 
-    computed, errors = yield from _replace(
-        source, space, elements, drafts, Q(item_number__in=numbers), numbers, store_vectors
-    )
+    computed, errors = yield from _replace(source, space, elements, drafts, numbers, store_vectors)
     return computed, {item_of[element_id]: error for element_id, error in errors.items()}
 
 
 def store_element_passages(source: Source, space: EmbeddingSpace, elements: Sequence[Element]) -> dict[int, str]:
     """Replace the passages of these elements alone, like `store_passages`; return the errors of failed ones."""
-    stale = Q(element_id__in=[element.element_id for element in elements])
-    return run_alone(_replace(source, space, elements, list(draft_passages(elements)), stale))[1]
+    return run_alone(_replace(source, space, elements, list(draft_passages(elements))))[1]
 
 
 def store_ahead(
@@ -195,8 +199,9 @@ def store_ahead(
         kept = [draft for draft in missing[start : start + AHEAD] if draft.digest in fresh]
         with transaction.atomic():
             lock_vectors(source.pk, space.pk)
-            _insert(source, space, kept, fresh)
-            pack_codes(source, space, {draft.element.item_number for draft in kept})
+            numbers = {draft.element.item_number // ITEMS_PER_BLOCK for draft in kept}
+            stored_before = read_passages(current_blocks_of(source, space).filter(number__in=numbers), space)
+            repack(source, space, stored_before.joined(_packed(kept, fresh, space)), numbers)
         computed += len(kept)
         if kept and out_of_time():
             return StoredAhead(finished=False, computed=computed)
@@ -204,12 +209,17 @@ def store_ahead(
 
 
 def drop_passages(source: Source, *, first_item: int, spaces: Iterable[EmbeddingSpace]) -> None:
-    """Delete the passages of this item and of all later ones in these spaces, and their binary codes."""
+    """Delete the passages of this item and of all later ones in these spaces.
+
+    Call it after their vectors were deleted.
+    """
     for space in spaces:
         with transaction.atomic():
             lock_vectors(source.pk, space.pk)
-            Passage.objects.filter(source=source, space=space, item_number__gte=first_item).delete()
-            drop_codes(source, space, first_item)
+            gone = current_blocks_of(source, space).filter(last_item__gte=first_item)
+            passages = read_passages(gone, space)
+            numbers = set(gone.values_list("number", flat=True))
+            repack(source, space, passages.chosen(passages.entries["item"] < first_item), numbers)
 
 
 def move_passages(source: Source, moved: Mapping[int, int]) -> None:
@@ -220,18 +230,13 @@ def move_passages(source: Source, moved: Mapping[int, int]) -> None:
     changed = {old: new for old, new in moved.items() if old != new}
     if not changed:
         return
-    packed = BinaryCodeBlock.objects.filter(source=source).values("space")
-    parameters: dict[str, Any] = {
-        "source": source.pk,
-        "owner": source.archive_id,
-        "old": list(changed),
-        "new": list(changed.values()),
-    }
-    for space in EmbeddingSpace.objects.filter(pk__in=packed):
+    numbers = {item // ITEMS_PER_BLOCK for item in (*changed, *changed.values())}
+    for space in EmbeddingSpace.objects.filter(pk__in=PassageBlock.objects.filter(source=source).values("space")):
         lock_vectors(source.pk, space.pk)
-        with connection.cursor() as cursor:
-            cursor.execute(load_sql("search.vectors", "move_passages"), parameters | {"space": space.pk})
-        pack_codes(source, space, {*changed, *changed.values()})
+        passages = read_passages(current_blocks_of(source, space).filter(number__in=numbers), space)
+        entries = passages.entries.copy()
+        entries["item"] = [changed.get(item, item) for item in entries["item"].tolist()]
+        repack(source, space, replace(passages, entries=entries), numbers)
 
 
 def _replace(
@@ -239,11 +244,11 @@ def _replace(
     space: EmbeddingSpace,
     elements: Sequence[Element],
     drafts: Sequence[PassageDraft],
-    stale: Q,
     items: Collection[int] = (),
     store_vectors: Callable[[Mapping[UUID, Embedded], Collection[int]], None] | None = None,
 ) -> EmbeddingSteps[tuple[int, dict[int, str]]]:
-    """Replace passages; return how many were computed, and the errors of failed elements.
+    """Replace the passages of `items`, or else of the elements; return how many were computed, and the errors of failed
+    elements.
 
     `store_vectors` is called in the same transaction with the embeddings and the failed elements; it stores the vectors
     of `items`.
@@ -267,13 +272,15 @@ def _replace(
         token_counts[draft.element.element_id] += stored[draft.digest].token_count
     with transaction.atomic():
         lock_vectors(source.pk, space.pk)
-        gone = Passage.objects.filter(stale, source=source, space=space)
-        changed = set(items) or set(gone.values_list("item_number", flat=True))
-        gone.delete()
-        _insert(source, space, kept, stored)
+        replaced = [element.element_id for element in elements]
+        numbers = {item // ITEMS_PER_BLOCK for item in (*items, *(element.item_number for element in elements))}
+        if not items:  # an element may have been in another item
+            numbers |= numbers_with(source, space, replaced)
+        before = read_passages(current_blocks_of(source, space).filter(number__in=numbers), space)
+        stale = np.isin(before.entries["item"], list(items)) if items else np.isin(before.entries["element"], replaced)
         if store_vectors is not None:
             store_vectors(stored, errors)
-        pack_codes(source, space, changed.union(element.item_number for element in elements))
+        repack(source, space, before.chosen(~stale).joined(_packed(kept, stored, space)), numbers)
         _announce_outcomes(source, space, elements, token_counts, errors)
     return len(missing), errors
 
@@ -306,30 +313,19 @@ def apart(answer: Answer) -> tuple[dict[UUID, Embedded], dict[UUID, str]]:
     return embedded, {digest: str(answer[digest]) for digest in answer.keys() - embedded.keys()}
 
 
-def _insert(
-    source: Source, space: EmbeddingSpace, drafts: Sequence[PassageDraft], embedded_texts: dict[UUID, Embedded]
-) -> None:
-    if not drafts:
-        return
-    embedded = [embedded_texts[draft.digest] for draft in drafts]
-    parameters: dict[str, Any] = {
-        "owner": source.archive_id,
-        "source": source.pk,
-        "space": space.pk,
-        "elements": [draft.element.element_id for draft in drafts],
-        "hashes": [draft.digest for draft in drafts],
-        "items": [draft.element.item_number for draft in drafts],
-        "starts": [draft.span.start for draft in drafts],
-        "ends": [draft.span.end for draft in drafts],
-        "parts": [draft.span.part_index for draft in drafts],
-        "kinds": [KINDS[draft.span.kind] for draft in drafts],
-        "token_counts": [item.token_count for item in embedded],
-        "codes": [item.code for item in embedded],
-        "tokens": [item.tokens for item in embedded],
-        "asks": [draft.asks for draft in drafts],
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("search.vectors", "insert_passages"), parameters)
+def _packed(drafts: Iterable[PassageDraft], embedded: Mapping[UUID, Embedded], space: EmbeddingSpace) -> Passages:
+    """Return the passages of these drafts, all of which are embedded."""
+    return Passages.of(
+        (
+            StoredPassage(
+                draft.element.element_id, draft.element.item_number, draft.span.start, draft.span.end,
+                draft.span.part_index, KINDS[draft.span.kind], draft.asks, embedded[draft.digest].token_count,
+                draft.digest, embedded[draft.digest].code, embedded[draft.digest].tokens,
+            )
+            for draft in drafts
+        ),
+        space,
+    )  # fmt: skip
 
 
 def new_passage_texts(archive_id: int, space: EmbeddingSpace, elements: Iterable[Element]) -> list[str]:
@@ -340,25 +336,17 @@ def new_passage_texts(archive_id: int, space: EmbeddingSpace, elements: Iterable
 
 
 def _look_up(archive_id: int, space: EmbeddingSpace, digests: list[UUID]) -> dict[UUID, Embedded]:
-    """Return embeddings of the owner's equal texts.
-
-    Embeddings of other owners are not used: the saved time would reveal their texts (ADR 25).
-    """
-    with connection.cursor() as cursor:
-        parameters: dict[str, Any] = {"digests": digests, "owner": archive_id, "space": space.pk}
-        cursor.execute(load_sql("search.vectors", "equal_passages"), parameters)
-        return {
-            digest: Embedded(bytes(code), token_count, bytes(tokens) if tokens else None)
-            for digest, code, token_count, tokens in cursor.fetchall()
-        }
+    """Return embeddings of the owner's equal texts, also of objects in the trash."""
+    equal = equal_passages(archive_id, space, digests)
+    return {digest: Embedded(one.code, one.token_count, one.tokens) for digest, one in equal.items()}
 
 
 def _equal_sentences(archive_id: int, space: EmbeddingSpace, digests: list[UUID]) -> dict[UUID, bytes]:
-    """Return codes of the owner's equal texts, of any space with the same sentence model. Two queries."""
-    spaces = list(with_same_sentences(space).values_list("pk", flat=True))
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("search.vectors", "equal_sentences"), [digests, archive_id, spaces])
-        return {digest: bytes(code) for digest, code in cursor.fetchall()}
+    """Return codes of the owner's equal texts, of any space with the same sentence model."""
+    codes: dict[UUID, bytes] = {}
+    for of_same in with_same_sentences(space):
+        codes |= {digest: one.code for digest, one in equal_passages(archive_id, of_same, digests).items()}
+    return codes
 
 
 def _embed(archive_id: int, space: EmbeddingSpace, texts: Sequence[str]) -> list[Embedded | EmbeddingError]:
@@ -368,7 +356,7 @@ def _embed(archive_id: int, space: EmbeddingSpace, texts: Sequence[str]) -> list
     differ in the token model alone. Vectors that a provider computed beforehand are read.
     """
     embedder = embedder_for(space)
-    rows: list[tuple[Vector | bytes | EmbeddingError, int, bytes | None]]
+    rows: list[tuple[Vector | bytes | EmbeddingError, int, bytes]]
     if isinstance(embedder, TokenEmbedder) and not isinstance(embedder, PairedEmbedder):
         rows = [
             (embedding.vector, len(embedding.token_ids), coded_words(embedder, embedding))
@@ -379,7 +367,7 @@ def _embed(archive_id: int, space: EmbeddingSpace, texts: Sequence[str]) -> list
     stored = {digests[digest]: code for digest, code in _equal_sentences(archive_id, space, list(digests)).items()}
     ahead = vectors_ahead(space, [text for text in texts if text not in stored], archive_id=archive_id)
     others = iter(embed_each(embedder, [text for text in texts if text not in stored and text not in ahead]))
-    coded: Iterator[bytes | None] = repeat(None, len(texts))
+    coded: Iterator[bytes] = repeat(b"", len(texts))
     if isinstance(embedder, PairedEmbedder):
         coded = (coded_words(embedder, embedded) for embedded in embedder.tokens.embed_passages_with_tokens(texts))
     rows = [
@@ -390,7 +378,7 @@ def _embed(archive_id: int, space: EmbeddingSpace, texts: Sequence[str]) -> list
 
 
 def _encoded(
-    rows: Sequence[tuple[Vector | bytes | EmbeddingError, int, bytes | None]],
+    rows: Sequence[tuple[Vector | bytes | EmbeddingError, int, bytes]],
 ) -> list[Embedded | EmbeddingError]:
     """Return the embeddings of vectors, which are encoded together, of codes, or of refusals."""
     codes = iter(encode(np.array([vector for vector, _, _ in rows if isinstance(vector, np.ndarray)], np.float32)))
@@ -403,6 +391,6 @@ def _encoded(
 
 
 # The coded token vectors stored for a passage: only those of words, because punctuation finds nothing.
-def coded_words(embedder: TokenEmbedder, embedding: TokenEmbedding) -> bytes | None:
-    """Return the codes of the tokens that are words; None if there are none."""
-    return encode_vectors(embedding.token_vectors[embedder.are_words(embedding.token_ids)]) or None
+def coded_words(embedder: TokenEmbedder, embedding: TokenEmbedding) -> bytes:
+    """Return the codes of the tokens that are words."""
+    return encode_vectors(embedding.token_vectors[embedder.are_words(embedding.token_ids)])

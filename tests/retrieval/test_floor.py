@@ -37,12 +37,12 @@ from convmemory.tools.registry import run_tool
 from convmemory.tools.searching import search_as_text
 from memory.recall import RecallQuery, recall
 from search.adapters.conversations import index_conversation
-from search.models import ItemEmbedding, Passage
+from search.models import ItemEmbedding
 from search.models import Source as IndexedSource
 from search.searching import SearchQuery, search
-from search.vectors.blocks import pack_codes
 from tests.retrieval.conftest import Archive, ask
 from tests.support.groups import spread_database
+from tests.support.passages import take_passages
 
 pytestmark = pytest.mark.slow
 
@@ -152,9 +152,8 @@ def test_turn_without_vectors_comes_first_for_its_sentence_in_each_conversation(
             continue
         source = IndexedSource.objects.get(kind="conversation", object_id=conversation_id)
         with acting_for(archive.owner.pk), transaction.atomic():
-            Passage.objects.filter(source=source, item_number=4).delete()
             ItemEmbedding.objects.filter(source=source, item_number=4).delete()
-            pack_codes(source, space, [4])
+            take_passages(source, space, items=[4])
             first, *_ = search(caller=Caller.of(archive.owner), query=SearchQuery(text=sentence)).hits
             transaction.set_rollback(True)
         checked += 1

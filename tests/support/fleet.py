@@ -34,6 +34,7 @@ from convmemory.core.postgres.locks import AdvisoryLock
 from convmemory.core.postgres.logins import ROLES
 from tests.support.patience import wait_until
 from tests.support.prepared_folder import copy_prepared_folder
+from tests.support.stored_state import STORED_PASSAGES
 
 ROOT = Path(__file__).resolve().parents[2]
 START_TIMEOUT_S = 120
@@ -50,15 +51,16 @@ SELECT
      WHERE i.indexed_version = c.turns_version AND i.error = ''),
     (SELECT count(DISTINCT (source_id, item_number)) FROM search_itemembedding)
 """
-TWICE = """
+TWICE = f"""
+WITH passages AS ({STORED_PASSAGES})
 SELECT
     (SELECT count(*) FROM (SELECT 1 FROM search_itemembedding
         GROUP BY source_id, item_number, chunk_number HAVING count(*) > 1) AS t),
-    (SELECT count(*) FROM (SELECT 1 FROM search_passage
-        GROUP BY element_id, part_index, "start", kind HAVING count(*) > 1) AS p),
-    (SELECT count(*) FROM (SELECT 1 FROM search_passage AS p
-        FULL JOIN (SELECT id FROM conversations_message WHERE turn_number IS NOT NULL) AS m ON m.id = p.element_id
-        WHERE p.id IS NULL OR m.id IS NULL) AS lost)
+    (SELECT count(*) FROM (SELECT 1 FROM passages GROUP BY element, part, start, kind HAVING count(*) > 1) AS p),
+    (SELECT count(*) FROM (SELECT 1 FROM passages AS p
+        FULL JOIN (SELECT int8send(id) AS element FROM conversations_message WHERE turn_number IS NOT NULL) AS m
+            ON m.element = p.element
+        WHERE p.element IS NULL OR m.element IS NULL) AS lost)
 """
 
 
@@ -272,7 +274,7 @@ def run(made: Fleet, *, turns: int, timeout_s: float, counting_s: float = 0.0) -
     doubled_turns, doubled_passages, lost = made.rows(TWICE)
     (computed,) = made.rows("SELECT coalesce(sum(items), 0) FROM ops_measure WHERE hour IS NULL AND name = 'embedding'")
     (chunks,) = made.rows("SELECT count(DISTINCT content_hash) FROM search_itemembedding")
-    (passages,) = made.rows("SELECT count(DISTINCT content_hash) FROM search_passage")
+    (passages,) = made.rows(f"SELECT count(DISTINCT content_hash) FROM ({STORED_PASSAGES}) AS p")
     all_turns, _, embedded_turns = made.rows(STATE)
     return Outcome(
         turns=all_turns,

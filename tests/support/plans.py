@@ -12,7 +12,7 @@ from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
 
 POSTINGS_INDEX = "posting_block_owner"
-CODES_INDEX = "code_block_owner"
+PASSAGES_INDEX = "passage_block_owner"
 # If fewer of a table's pages are vacuumed, an index-only scan saves nothing yet.
 VACUUMED_SHARE = 0.9
 BY_INDEX_ALONE = ("enable_seqscan", "enable_bitmapscan")

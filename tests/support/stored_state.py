@@ -32,11 +32,20 @@ SELECT format('table %s has no row-level security', relname) FROM pg_class AS t
 JOIN pg_attribute AS a ON a.attrelid = t.oid AND a.attname = 'owner_id'
 WHERE t.relkind = 'r' AND t.relnamespace = 'public'::regnamespace AND NOT t.relrowsecurity
 """
-VECTOR_DEFECTS = """
+STORED_PASSAGES = """
+SELECT
+    b.owner_id, b.source_id, b.space_id, substring(b.entries FROM 28 * n + 1 FOR 8) AS element,
+    substring(b.entries FROM 28 * n + 21 FOR 2) AS part, substring(b.entries FROM 28 * n + 13 FOR 4) AS start,
+    get_byte(b.entries, 28 * n + 22) AS kind, substring(b.digests FROM 16 * n + 1 FOR 16) AS content_hash
+FROM search_passageblock AS b, generate_series(0, b.passages - 1) AS n
+"""
+"""The passages, unpacked from the entries of their blocks; numbers are bytes, as `int8send` returns them."""
+VECTOR_DEFECTS = f"""
 SELECT 'an item has two vectors' FROM search_itemembedding WHERE space_id = %(space)s AND owner_id = %(owner)s
     GROUP BY source_id, item_number, chunk_number HAVING count(*) > 1
-UNION ALL SELECT 'a passage is stored twice' FROM search_passage WHERE space_id = %(space)s AND owner_id = %(owner)s
-    GROUP BY source_id, element_id, part_index, start, kind HAVING count(*) > 1
+UNION ALL SELECT 'a passage is stored twice' FROM ({STORED_PASSAGES}) AS p
+    WHERE space_id = %(space)s AND owner_id = %(owner)s
+    GROUP BY source_id, element, part, start, kind HAVING count(*) > 1
 UNION ALL SELECT 'a vector is of no item' FROM search_itemembedding AS v
     LEFT JOIN search_item AS i ON i.source_id = v.source_id AND i.number = v.item_number
     WHERE v.space_id = %(space)s AND v.owner_id = %(owner)s AND i.id IS NULL

@@ -20,7 +20,7 @@ from convmemory.core.administration.metadata import MetadataAdmin
 from convmemory.core.errors import SwitchedOff
 from memory.models import MessageEmbedding
 from search.adapters.conversations import index_conversation
-from search.models import Item, ItemEmbedding, Passage, Source, SourceIndex
+from search.models import Item, ItemEmbedding, PassageBlock, Source, SourceIndex
 from summaries.models import ConversationSummary
 from tests.factories import caller_for, exchange, make_conversation, make_user
 from tests.support.admin_house import ADDRESS, House, chat, client_of, grant, keys_of_agents, read_content_permission
@@ -42,7 +42,7 @@ CHANGELISTS = (
     "embeddings_embeddingspace",
     "embeddings_cachedvector",
     "memory_messageembedding",
-    "search_passage",
+    "search_passageblock",
     "search_itemembedding",
     "search_item",
     "search_source",
@@ -70,7 +70,7 @@ def pages_of(house: House) -> Iterator[tuple[str, str]]:
     rows = [
         ("conversations_conversation", house.conversation.pk),
         ("conversations_message", house.conversation.messages.order_by("pk")[0].pk),
-        ("search_passage", Passage.objects.order_by("pk")[0].pk),
+        ("search_passageblock", PassageBlock.objects.order_by("pk")[0].pk),
         ("search_itemembedding", ItemEmbedding.objects.order_by("pk")[0].pk),
         ("search_item", Item.objects.order_by("pk")[0].pk),
         ("summaries_conversationsummary", ConversationSummary.objects.order_by("pk")[0].pk),
@@ -156,10 +156,10 @@ def test_neighbour_texts_are_shown_to_permitted_readers_and_owner(house: House) 
     assert "zebrawood" in client_of(house.ada).get(metadata).content.decode()
 
 
-@pytest.mark.parametrize("name", ["search_passage", "search_itemembedding"])
+@pytest.mark.parametrize("name", ["search_passageblock", "search_itemembedding"])
 def test_vector_is_drawn_and_its_text_shown_to_owner_and_readers_alone(house: House, name: str) -> None:
     has_vector = name == "search_itemembedding"  # of a passage the code is stored alone
-    model = ItemEmbedding if has_vector else Passage
+    model = ItemEmbedding if has_vector else PassageBlock
     row = model.objects.filter(archive_id=house.ada.pk).order_by("pk")[0]
     metadata = reverse(f"admin:{name}_change", args=[row.pk])
     content = reverse(f"admin:{name}_content", args=[row.pk])
@@ -176,7 +176,8 @@ def test_vector_is_drawn_and_its_text_shown_to_owner_and_readers_alone(house: Ho
     User.objects.filter(pk=house.ada.pk).update(is_staff=True)
     own = client_of(house.ada).get(metadata).content.decode()
     assert ('<svg class="vector"' in own) is has_vector
-    assert "zebrawood" in own.partition("What it embeds")[2].partition("</section>")[0]
+    section = "<h2>What it embeds</h2>" if has_vector else "<h2>Passages</h2>"
+    assert "zebrawood" in own.partition(section)[2].partition("</section>")[0]
 
 
 def test_list_counts_to_a_bound(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -368,13 +369,14 @@ def test_filter_on_content_is_refused(house: House, query: str) -> None:
 def test_search_looks_up_numbers_hashes_and_owners(house: House) -> None:
     client = client_of(house.staff)
     row = ItemEmbedding.objects.order_by("pk")[0]
-    passage = Passage.objects.order_by("pk")[0]
+    block = PassageBlock.objects.order_by("pk")[0]
     found = [
         ("search_itemembedding", str(row.pk), row.pk),
         ("search_itemembedding", bytes(row.content_hash).hex(), row.pk),
         ("search_itemembedding", "ada", row.pk),
-        ("search_passage", str(passage.content_hash), passage.pk),
-        ("search_passage", "ada", passage.pk),
+        ("search_passageblock", str(block.pk), block.pk),
+        ("search_passageblock", str(house.conversation.pk), block.pk),
+        ("search_passageblock", "ada", block.pk),
         ("conversations_conversation", "ada", house.conversation.pk),
     ]
     for name, term, pk in found:
@@ -406,11 +408,11 @@ def test_hash_of_vector_is_looked_up_in_its_index(house: House) -> None:
         ("search_sourceindex", "state=done", True),
         ("search_sourceindex", "state=stale", False),
         ("search_sourceindex", "state=failed", False),
-        ("search_passage", "kind__exact=0", True),
+        ("search_passageblock", "is_kept__exact=0", True),
         ("memory_messageembedding", "owner=ada", True),
         ("memory_messageembedding", "owner=steve", False),
         ("memory_messageembedding", "status__exact=failed", False),
-        ("search_passage", "kind__exact=2", False),
+        ("search_passageblock", "is_kept__exact=1", False),
         ("conversations_conversation", "status__exact=idle", True),
         ("conversations_conversation", "owner=nobody", False),
     ],

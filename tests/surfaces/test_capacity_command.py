@@ -25,7 +25,7 @@ def run(*arguments: str) -> str:
 def test_table_has_every_table_and_sums() -> None:
     text = run()
     assert "5,000,000 turns" in text
-    assert "search_passage                          20,000,000" in text
+    assert "search_passageblock                        750,000" in text
     assert "GiB on disk" in text
     assert "hours at 520 texts a second" in text
 
@@ -34,17 +34,17 @@ def test_capacity_uses_and_names_measured_tables(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(capacity, "MIN_ROWS_TO_MEASURE", 100)
     space = active_space()
     with connection.cursor() as cursor:  # a new file: earlier tests have left their dead rows in the old one
-        cursor.execute("TRUNCATE search_passage CASCADE")
+        cursor.execute("TRUNCATE search_passageblock CASCADE")
     fill_turns(
-        caller=Caller.of(make_user()), space=space, turns=100, maker=TextMaker(), vectors=VectorMaker(space.dimensions),
+        caller=Caller.of(make_user()), space=space, turns=800, maker=TextMaker(), vectors=VectorMaker(space.dimensions),
         shape=TurnShape(passages=4),
     )  # fmt: skip
     with connection.cursor() as cursor:
-        cursor.execute("ANALYZE search_passage")
+        cursor.execute("ANALYZE search_passageblock")
     measured = json.loads(run("--measure", "--json"))
-    assert "search_passage" in measured["measured"]
-    (line,) = [line for line in measured["lines"] if line["table"] == "search_passage"]
-    assert line["table_bytes"] / line["rows"] == pytest.approx(1_640, rel=0.15)  # five rows a page
+    assert "search_passageblock" in measured["measured"]
+    (line,) = [line for line in measured["lines"] if line["table"] == "search_passageblock"]
+    assert line["table_bytes"] / line["rows"] == pytest.approx(39_250, rel=0.15)  # 27 passages a row
 
 
 def test_capacity_of_zero_characters_per_turn_is_refused() -> None:

@@ -99,7 +99,7 @@ def test_commands_of_first_minutes_do_what_readme_says(tmp_path: Path, monkeypat
 def test_capacity_command_of_docs_runs() -> None:
     out = StringIO()
     call_command("capacity", "--users", "10", "--turns-per-user", "1000", stdout=out)
-    assert "search_passage" in out.getvalue()
+    assert "search_passageblock" in out.getvalue()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

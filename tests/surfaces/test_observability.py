@@ -90,7 +90,7 @@ def test_metrics_count_activity_without_user_text(settings: Settings) -> None:
     assert found["convmemory_turns", "behind"] == 1
     assert [found[f"convmemory_{name}", ""] for name in ("conversations", "messages", "users")] == [2, 6, 1]
     assert ("convmemory_queue_tasks", "waiting") in found
-    assert found["convmemory_table_bytes", "search_passage"] > 0
+    assert found["convmemory_table_bytes", "search_passageblock"] > 0
     text = Client().get("/metrics", headers={"Authorization": "Bearer t"}).content.decode()
     for private in ("axolotl", "quaggamussel", "zebrafinch"):
         assert private not in text

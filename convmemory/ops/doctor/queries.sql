@@ -65,39 +65,36 @@ ORDER BY sum(pg_total_relation_size(c.oid)) DESC
 LIMIT 10
 
 -- name: passages_lost
--- Sources that count as indexed but hold another number of passages in a space than was stored, or whose blocks of
--- binary codes hold others than there are.
+-- Sources that count as indexed but hold another number of passages in a space than was stored, or whose blocks hold other
+-- vectors of items than there are.
 WITH current AS (
     SELECT i.source_id, i.passages
     FROM search_sourceindex AS i
     INNER JOIN search_source AS s ON s.id = i.source_id AND s.version = i.indexed_version
     WHERE i.space_id = %(space)s
 ),
-stored AS (
-    SELECT source_id, item_number / %(items)s AS number, sum(passages) AS passages, count(*) AS vectors
-    FROM (
-        SELECT source_id, item_number, 1 AS passages FROM search_passage WHERE space_id = %(space)s
-        UNION ALL
-        SELECT source_id, item_number, 0 FROM search_itemembedding WHERE space_id = %(space)s
-    ) AS vectors
+items AS (
+    SELECT source_id, item_number / %(items)s AS number, count(*) AS vectors
+    FROM search_itemembedding
+    WHERE space_id = %(space)s
     GROUP BY source_id, item_number / %(items)s
 ),
 packed AS (
-    SELECT source_id, number, octet_length(entries) / %(entry_bytes)s AS vectors
-    FROM search_binarycodeblock
-    WHERE space_id = %(space)s
+    SELECT source_id, number, passages, octet_length(entries) / %(entry_bytes)s - passages AS vectors
+    FROM search_passageblock
+    WHERE space_id = %(space)s AND NOT is_kept
 )
 SELECT current.source_id
 FROM current
 LEFT JOIN (
-    SELECT source_id, sum(passages) AS passages FROM stored GROUP BY source_id
+    SELECT source_id, sum(passages) AS passages FROM packed GROUP BY source_id
 ) AS s ON s.source_id = current.source_id
 WHERE current.passages <> coalesce(s.passages, 0)
 UNION
 SELECT current.source_id
-FROM stored FULL JOIN packed USING (source_id, number)
+FROM items FULL JOIN packed USING (source_id, number)
 INNER JOIN current USING (source_id)
-WHERE stored.vectors IS DISTINCT FROM packed.vectors
+WHERE coalesce(items.vectors, 0) <> coalesce(packed.vectors, 0)
 
 
 -- name: inactive_slots

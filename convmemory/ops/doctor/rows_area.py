@@ -33,9 +33,9 @@ from search.indexing.sweeping import (
     of_older_layout_alone,
     sources_to_index,
 )
-from search.models import BinaryCodeBlock, Item, ItemEmbedding, SourceIndex
+from search.models import Item, ItemEmbedding, PassageBlock, SourceIndex
 from search.tasks import enqueue_sources
-from search.vectors.blocks import ENTRY, ITEMS_PER_BLOCK
+from search.vectors.packing import ENTRY, ITEMS_PER_BLOCK
 
 MANY = 10_000
 SHOWN_REASONS = 3
@@ -89,14 +89,14 @@ def check_passages() -> Iterator[Finding]:
     def index_again() -> str:
         with transaction.atomic():
             ItemEmbedding.objects.filter(source__in=lost, space=space).delete()
-            BinaryCodeBlock.objects.filter(source__in=lost, space=space).delete()
+            PassageBlock.objects.filter(source__in=lost, space=space).update(is_kept=True)
             SourceIndex.objects.filter(source__in=lost, space=space).update(indexed_version=0, dirty_from=None)
         return f"{plural(len(lost), 'source')} will be indexed again."
 
     yield Finding(
         "rows.passages-lost",
         Severity.ERROR,
-        f"The passages or blocks of codes of {plural(len(lost), 'source')} differ from what was stored.",
+        f"The blocks of passages of {plural(len(lost), 'source')} differ from what was stored.",
         f"`{COMMAND} doctor --fix` indexes them again; only what is missing is computed.",
         index_again,
     )

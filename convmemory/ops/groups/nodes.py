@@ -27,7 +27,7 @@ class NodeRefused(ConvMemoryError):
 
 @dataclass(frozen=True, slots=True)
 class GroupOnNode:
-    """A group and its node, as host:port; its passages by the planner's estimate, and its bytes.
+    """A group and its node, as host:port; its passages and its bytes.
 
     If the node does not answer, both are 0 and `trouble` is the reason.
     """

@@ -7,7 +7,7 @@ SELECT n.nspname FROM pg_namespace AS n WHERE n.nspname ~ '^distributing_(?:[0-9
 SELECT
     a.id,
     (SELECT count(*) FROM conversations_message AS m WHERE m.owner_id = a.id)
-    + (SELECT count(*) FROM search_passage AS p WHERE p.owner_id = a.id)
+    + (SELECT coalesce(sum(p.passages), 0) FROM search_passageblock AS p WHERE p.owner_id = a.id)
 FROM accounts_archive AS a
 ORDER BY a.id
 
@@ -63,7 +63,7 @@ WHERE n.nspname ~ '^group_[1-9][0-9]{0,3}$' AND d.schemaid IS NULL
 ORDER BY substring(n.nspname, '[0-9]+$')::int
 
 -- name: group_nodes
--- Of each group the node that holds it, and what that says: the planner's count of passages and the bytes of all tables.
+-- Of each group the node that holds it, and what that says: the passages, and the bytes of all tables.
 SELECT
     g.number,
     p.nodename || ':' || p.nodeport,
@@ -71,10 +71,10 @@ SELECT
     p.result
 FROM unnest(%s::int[]) AS g (number)
 CROSS JOIN LATERAL run_command_on_placements(
-    format('group_%%s.search_passage', g.number)::regclass,
+    format('group_%%s.search_passageblock', g.number)::regclass,
     $command$
         SELECT json_build_array(
-            greatest(t.reltuples, 0)::bigint,
+            (SELECT coalesce(sum(b.passages), 0) FROM %%s AS b),
             (
                 SELECT sum(pg_total_relation_size(c.oid))
                 FROM pg_class AS c

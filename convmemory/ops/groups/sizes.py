@@ -16,7 +16,7 @@ from convmemory.ops.groups.schemas import groups_behind
 
 @dataclass(frozen=True, slots=True)
 class GroupReport:
-    """One group. `passages` is the planner's estimate; `size` is bytes; `problems` is empty without defects.
+    """One group. `size` is bytes; `problems` is empty without defects.
 
     `node` is the host and port of the group's node; empty as long as it lies on the coordinator.
     """

@@ -25,7 +25,9 @@ FROM embeddings_embeddingspace AS s
 LEFT JOIN (
     SELECT space_id, count(*) FILTER (WHERE chunk_number = 0) AS turns FROM search_itemembedding GROUP BY space_id
 ) AS t ON t.space_id = s.id
-LEFT JOIN (SELECT space_id, count(*) AS passages FROM search_passage GROUP BY space_id) AS p ON p.space_id = s.id
+LEFT JOIN (
+    SELECT space_id, sum(passages)::bigint AS passages FROM search_passageblock WHERE NOT is_kept GROUP BY space_id
+) AS p ON p.space_id = s.id
 ORDER BY s.is_active DESC, s.id
 
 -- name: failure_reasons

@@ -31,8 +31,7 @@ PASSAGE = "How long does dough with a rye starter have to rest before it is bake
 VECTOR_TABLES = frozenset(
     {
         "search_itemembedding",
-        "search_passage",
-        "search_binarycodeblock",
+        "search_passageblock",
     }
 )
 

@@ -18,6 +18,8 @@ from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.openai_models import KNOWN_MODELS
 from convmemory.embeddings.options import LOCAL, NO_TOKENS, OPENAI, EmbeddingOptions
 from convmemory.embeddings.spaces import open_models
+from search.retrieval.candidates import item_keys
+from search.vectors.packing import texts_and_tokens
 
 PROBE = "A short sentence."
 
@@ -147,7 +149,7 @@ class Estimate:
 def estimate(sources: Mapping[int, int], *, target: EmbeddingSpace | None, active: EmbeddingSpace) -> Estimate:
     """Estimate the work for sources (ids with their numbers of items) in `target`, which may not exist yet.
 
-    One query.
+    Reads the digests of the texts of these sources.
     """
     parameters: dict[str, Any] = {
         "sources": list(sources),
@@ -156,7 +158,8 @@ def estimate(sources: Mapping[int, int], *, target: EmbeddingSpace | None, activ
     }
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search", "embedding_estimate"), parameters)
-        todo, counted, texts, tokens, documents = cursor.fetchone()
+        todo, counted, in_sources, in_items, documents = cursor.fetchone()
+    texts, tokens = texts_and_tokens(item_keys(in_sources, in_items), active, without=target)
     never_indexed = max(0, sum(sources.values()) - documents)
     return Estimate(len(sources), todo + never_indexed, texts, tokens, todo - counted + never_indexed)
 

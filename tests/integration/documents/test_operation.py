@@ -16,7 +16,7 @@ from convmemory.ops.doctor.rows_area import check_documents
 from convmemory.ops.privacy.erasing import erase_user
 from convmemory.ops.privacy.exporting import export_user
 from convmemory.ops.runtime.sweeping import deep_sweep
-from search.models import Item, Passage, Source
+from search.models import Item, PassageBlock, Source
 from tests.factories import make_user
 from tests.support.documents import GUIDE, indexed, upload
 
@@ -54,7 +54,7 @@ def test_documents_are_exported_with_their_files_and_erased(owner: User, tmp_pat
     assert erase_user(user=owner).finished
     assert [path.name for path in files()] == [other.digest]
     assert [row.pk for row in Document.objects.all()] == [other.pk]
-    for model in (Section, Source, Item, Passage):
+    for model in (Section, Source, Item, PassageBlock):
         assert set(model.objects.values_list("archive__person__username", flat=True)) == {"bob"}, model
 
 

@@ -17,9 +17,10 @@ from convmemory.embeddings.spaces import active_space
 from search.indexing.active import index_source
 from search.indexing.status import index_status
 from search.indexing.sweeping import find_damage, mark_damage, reconcile_sources
-from search.models import Item, ItemEmbedding, Passage, Source
+from search.models import Item, ItemEmbedding, PassageBlock, Source
 from tests.factories import make_user
 from tests.support.documents import GUIDE, convert_here, indexed, pdf_of, read, replace, upload
+from tests.support.passages import stored_passages
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("documents_here")]
 
@@ -44,7 +45,7 @@ def test_upload_becomes_ready_and_is_embedded(owner: User, django_capture_on_com
     assert OwnerTask.objects.filter(func="search.tasks.index").exists()
     indexed(document)
     assert ItemEmbedding.objects.filter(source__kind="document").count() >= 1
-    assert Passage.objects.filter(kind=Passage.Kind.DOCUMENT).count() >= 4
+    assert sum(passage.kind == PassageBlock.Kind.DOCUMENT for passage in stored_passages()) >= 4
     assert index_status(caller=Caller.of(owner)).pending == 0
 
 
@@ -52,14 +53,14 @@ def test_documents_are_embedded_only_while_rag_is_on(owner: User, settings: Sett
     settings.RAG_ENABLED = False
     document = indexed(upload(owner, GUIDE))
     assert Item.objects.filter(source__object_id=document.pk).exists()
-    assert not Passage.objects.exists()
+    assert not PassageBlock.objects.exists()
     assert not ItemEmbedding.objects.exists()
     assert index_status(caller=Caller.of(owner)).pending == 0
     assert find_damage(active_space(), ("missing",)) == []
     settings.RAG_ENABLED = True
     assert mark_damage(find_damage(active_space(), ("missing",)), active_space()) == 1
     indexed(document)
-    assert Passage.objects.exists()
+    assert stored_passages()
 
 
 def test_rag_is_on_by_default(settings: Settings) -> None:
@@ -97,7 +98,7 @@ def test_deleting_document_deletes_its_file_and_rows(owner: User, django_capture
     with django_capture_on_commit_callbacks(execute=True):
         library.delete_for_good(caller=Caller.of(owner), document_id=document.pk)
     assert files() == []
-    for model in (Document, Section, Source, Item, Passage, ItemEmbedding):
+    for model in (Document, Section, Source, Item, PassageBlock, ItemEmbedding):
         assert not model.objects.exists(), model
 
 
@@ -115,7 +116,7 @@ def test_new_version_embeds_only_what_is_new(owner: User, django_capture_on_comm
     assert 0 < result.computed <= 3
     assert kept <= set(Section.objects.values_list("pk", flat=True))
     assert len(files()) == 1
-    for passage in Passage.objects.all():
+    for passage in stored_passages(is_kept=None):
         section = Section.objects.get(pk=passage.element_id)
         assert section.number == passage.item_number
 

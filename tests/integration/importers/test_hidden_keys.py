@@ -25,7 +25,7 @@ from convmemory.ops.privacy.exporting import export_user
 from convmemory.tools.registry import run_tool
 from search.adapters.conversations import index_conversation
 from search.indexing.active import index_source
-from search.models import Passage, Source
+from search.models import PassageBlock, Source
 from tests.factories import assistant_says, make_user, source_id, user_says
 from tests.support.api import signed_in
 from tests.support.planted_keys import PLANTED, leaks, secret
@@ -209,7 +209,7 @@ def test_hide_keys_command_hides_keys_in_the_trash(settings: Any) -> None:
 
     call_command("hide_keys", stdout=StringIO())
     assert leaks(whole_database()) == []
-    assert (Source.objects.count(), Passage.objects.count()) == (0, 0)  # they were of the text with the key
+    assert (Source.objects.count(), PassageBlock.objects.count()) == (0, 0)  # they were of the text with the key
     ingest.restore_conversation(caller=Caller.of(owner), conversation_id=stored.pk)
     assert index_conversation(conversation_id=stored.pk).computed == 2
 

@@ -19,8 +19,8 @@ from memory.embedding import embed_messages, request_embeddings
 from memory.models import MessageEmbedding
 from memory.records import give_up_dead, memory_stats, messages_to_embed
 from search.adapters.conversations import index_conversation
-from search.models import Passage
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
+from tests.support.passages import stored_passages
 
 pytestmark = pytest.mark.django_db
 
@@ -39,14 +39,13 @@ def test_index_writes_records(owner: User) -> None:
     conversation = make_conversation(owner, exchange(*PAIRS))
     index_conversation(conversation_id=conversation.pk)
     records = MessageEmbedding.objects.order_by("message__position").select_related("message")
+    passages = stored_passages()
     assert [record.message_id for record in records] == ids_of(conversation)
     for record in records:
         assert (record.archive_id, record.status, record.error) == (owner.pk, "completed", "")
         assert (record.role, record.position) == (record.message.role, record.message.position)
         assert bytes(record.content_hash) == bytes(record.message.content_hash)[:16]
-        assert record.token_count == sum(
-            Passage.objects.filter(element_id=record.message_id).values_list("token_count", flat=True)
-        )
+        assert record.token_count == sum(p.token_count for p in passages if p.element_id == record.message_id)
     stats = memory_stats(caller=Caller.of(owner), conversation_id=conversation.pk)
     assert (stats.embedded, stats.pending, stats.failed) == (6, 0, 0)
     assert stats.tokens == sum(record.token_count for record in records)
@@ -61,10 +60,10 @@ def test_request_becomes_pending_and_then_completed_without_index(owner: User) -
     result = embed_messages(archive_id=owner.pk, conversation_id=conversation.pk, message_ids=requested.to_embed)
     assert (result.finished, result.completed, result.failed) == (True, 3, 0)
     assert statuses() == dict.fromkeys(ids[:3], "completed")
-    count = Passage.objects.count()
+    count = len(stored_passages(is_kept=None))
     assert count
     index_conversation(conversation_id=conversation.pk)
-    assert Passage.objects.filter(element_id__in=ids[:3]).count() == count  # replaced, not doubled
+    assert sum(p.element_id in ids[:3] for p in stored_passages(is_kept=None)) == count  # replaced, not doubled
 
 
 def test_embedded_messages_stay_completed_when_requested_again(owner: User) -> None:
@@ -108,7 +107,7 @@ def test_message_without_answer_is_embedded_like_any_other(owner: User) -> None:
     )
     index_conversation(conversation_id=conversation.pk)
     assert set(statuses().values()) == {"completed"}
-    assert set(Passage.objects.values_list("item_number", flat=True)) == {0}
+    assert {passage.item_number for passage in stored_passages(is_kept=None)} == {0}
 
 
 def test_foreign_and_unknown_messages_raise_same_error(owner: User) -> None:

@@ -15,9 +15,10 @@ from convmemory.embeddings.models import EmbeddingSpace
 from memory.embedding import request_embeddings
 from memory.models import MessageEmbedding
 from memory.tasks import enqueue_embed, sweep
-from search.models import Passage
+from search.models import PassageBlock
 from tests.factories import caller_for, exchange, make_conversation, make_user
 from tests.support.openai_server import FakeEndpoint, Fault, running_endpoint
+from tests.support.passages import stored_passages
 from tests.support.patience import wait_until
 from tests.support.queue import drop_all
 from tests.support.worker import running_worker
@@ -74,7 +75,7 @@ def test_messages_of_killed_worker_are_completed_after_sweep(ids: list[int], tmp
         with embedding_worker(endpoint, log):
             wait_until(lambda: statuses() == {"processing"}, log=log)
         assert statuses() == {"processing"}
-        assert not Passage.objects.exists()
+        assert not PassageBlock.objects.exists()
         drop_all()  # the lost task does not come back: the sweep alone must find the work
         assert sweep() == {"enqueued": 0, "given_up": 0}  # a living worker could still be at it
         MessageEmbedding.objects.update(updated_at=timezone.now() - timedelta(minutes=2))
@@ -84,7 +85,8 @@ def test_messages_of_killed_worker_are_completed_after_sweep(ids: list[int], tmp
         wait_until(lambda: not statuses() & {"pending", "processing"}, log=log)
     assert statuses() == {"completed"}
     assert set(MessageEmbedding.objects.values_list("error", flat=True)) == {""}
-    assert Passage.objects.values("element_id", "part_index", "start").distinct().count() == Passage.objects.count() > 0
+    passages = stored_passages(is_kept=None)
+    assert len({(p.element_id, p.part_index, p.start) for p in passages}) == len(passages) > 0
 
 
 @pytest.mark.django_db(transaction=True)

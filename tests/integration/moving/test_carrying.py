@@ -23,7 +23,7 @@ from convmemory.documents.models import Document, Section
 from convmemory.moving.carrying import CARRIED, carry
 from convmemory.ops.privacy.ownership import foreign_keys, owned_tables
 from search.adapters.conversations import index_conversation
-from search.models import Item, ItemEmbedding, Passage, Source
+from search.models import Item, ItemEmbedding, PassageBlock, Source
 from search.query import SearchQuery
 from search.searching import search
 from summaries.models import ConversationSummary
@@ -38,6 +38,7 @@ from tests.factories import (
     user_says,
 )
 from tests.support.documents import GUIDE, indexed, upload
+from tests.support.passages import stored_passages
 from tests.support.planted_keys import planted_keys
 from tests.support.stored_rows import stored_for_file
 
@@ -52,10 +53,6 @@ MESSAGES = [
     user_says("Where do the sails dry?", source_key="u2"),
     assistant_says(LONG, source_key="a2"),
 ]
-VECTORS = (
-    (ItemEmbedding, ("item_number", "chunk_number", "embedding")),
-    (Passage, ("item_number", "start", "part_index", "kind", "content_hash", "code", "tokens")),
-)
 
 
 @dataclass
@@ -100,7 +97,12 @@ def rows_of(model: Any, owner: User | Archive, *fields: str) -> list[tuple[Any, 
 
 
 def vectors_of(owner: User | Archive) -> list[list[tuple[Any, ...]]]:
-    return [rows_of(model, owner, *fields) for model, fields in VECTORS]
+    """Return the vectors of the owner's items, and the passages, also those that are not indexed."""
+    passages = [
+        (p.item_number, p.start, p.end, p.part_index, p.kind, p.content_hash, p.code, p.tokens)
+        for p in stored_passages(archive_id=owner.pk, is_kept=None)
+    ]
+    return [rows_of(ItemEmbedding, owner, "item_number", "chunk_number", "embedding"), sorted(passages)]
 
 
 def test_space_that_is_named_like_a_number_is_not_the_space_of_that_number(crew: Crew) -> None:
@@ -122,7 +124,7 @@ def test_moved_conversation_keeps_address_turns_and_vectors(crew: Crew) -> None:
     assert rows_of(Message, crew.space, "pk", "position", "turn_number", "parts") == messages
     assert hits(crew.space)[0] == f"/conversations/{number}?turn=0"
     assert hits(crew.carl) == []
-    derived = (Source, Item, *(model for model, _ in VECTORS))
+    derived = (Source, Item, ItemEmbedding, PassageBlock)
     assert [model for model in (Message, *derived) if rows_of(model, crew.carl, "pk")] == []
 
 
@@ -294,4 +296,4 @@ def test_every_table_of_conversation_or_document_is_carried_or_dropped_on_purpos
         "conversations.HiddenKey", "conversations.ImportedConversation", "conversations.KeptConversation",
         "documents.ConversationDocument", "memory.MessageEmbedding",
     }  # fmt: skip
-    assert carried - naming == {"search.Passage"}
+    assert carried - naming == {"search.PassageBlock"}

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
-from django.db import connection
+from django.db import connection, transaction
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from django.utils import timezone
@@ -44,10 +44,13 @@ from convmemory.ops.runtime.instance import remember_key
 from convmemory.ops.tasks import send_alerts
 from memory.models import MessageEmbedding
 from search.adapters.conversations import index_conversation
-from search.models import BinaryCodeBlock, Item, ItemEmbedding, Passage, Source, SourceIndex
+from search.models import Item, ItemEmbedding, PassageBlock, Source, SourceIndex
 from search.ranking import reranking
-from search.vectors.blocks import pack_codes
+from search.vectors.codes import short_bytes
+from search.vectors.packing import ENTRY
+from search.vectors.passages import move_passages
 from tests.factories import caller_for, exchange, make_conversation, make_user, user_says
+from tests.support.passages import stored_passages, take_passages
 from tests.support.queue import drop_all
 from tests.support.rerank_server import running_reranker
 from tests.support.smtp_server import running_smtp_server
@@ -105,7 +108,7 @@ def execute(statement: str) -> None:
 
 
 def invalid_index() -> None:
-    execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'passage_element'::regclass")
+    execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'passage_block_owner'::regclass")
 
 
 def dropped_index() -> None:
@@ -152,8 +155,9 @@ def retired_space() -> None:
 
 
 def rows_of_gone_turns() -> None:
-    Passage.objects.filter(item_number=1).update(item_number=9)
-    SourceIndex.objects.update(passages=Passage.objects.count() // 2)
+    for source in Source.objects.all():
+        with transaction.atomic():
+            move_passages(source, {1: 9})
 
 
 def stale_vector() -> None:
@@ -161,15 +165,23 @@ def stale_vector() -> None:
 
 
 def lost_passages() -> None:
-    Passage.objects.filter(item_number=1).delete()
+    for source in Source.objects.all():
+        take_passages(source, spaces.active_space(), items=[1])
 
 
-def lost_signs() -> None:
-    BinaryCodeBlock.objects.order_by("pk")[0].delete()
+def lost_block() -> None:
+    PassageBlock.objects.order_by("pk")[0].delete()
 
 
-def signs_of_gone_turns() -> None:
-    block = BinaryCodeBlock.objects.order_by("pk")[0]
+def lost_codes_of_turns() -> None:
+    block = PassageBlock.objects.order_by("pk")[0]
+    block.entries = bytes(block.entries)[: block.passages * ENTRY.itemsize]
+    block.codes = bytes(block.codes)[: block.passages * short_bytes(block.space.dimensions)]
+    block.save()
+
+
+def block_of_gone_turns() -> None:
+    block = PassageBlock.objects.order_by("pk")[0]
     block.pk, block.number = None, 9
     block.save(force_insert=True)
 
@@ -196,7 +208,7 @@ def refused_turn() -> None:
     Item.objects.filter(number=1).update(error="too strange")
     ItemEmbedding.objects.filter(item_number=1).delete()
     for source in Source.objects.all():
-        pack_codes(source, spaces.active_space(), [1])
+        take_passages(source, spaces.active_space())
 
 
 def missed_conversation() -> None:
@@ -331,8 +343,9 @@ FAULTS = [
     Fault(rows_of_gone_turns, {"rows.orphaned"}, "doctor --fix"),
     Fault(stale_vector, {"rows.stale"}, "manage.py reembed"),
     Fault(lost_passages, {"rows.passages-lost"}, "doctor --fix"),
-    Fault(lost_signs, {"rows.passages-lost"}, "doctor --fix"),
-    Fault(signs_of_gone_turns, {"rows.passages-lost"}, "doctor --fix"),
+    Fault(lost_block, {"rows.passages-lost"}, "doctor --fix"),
+    Fault(lost_codes_of_turns, {"rows.passages-lost"}, "doctor --fix"),
+    Fault(block_of_gone_turns, {"rows.passages-lost"}, "doctor --fix"),
     Fault(dead_writer, {"rows.stuck"}, "doctor --fix", fixed=True),
     Fault(given_up_conversation, {"rows.given-up"}, "reembed --only failed"),
     Fault(failed_message, {"rows.messages-failed"}, "memory/embed"),
@@ -408,7 +421,7 @@ def test_exit_code_is_that_of_worst_finding() -> None:
 def test_orphaned_rows_are_deleted_and_missing_ones_rebuilt() -> None:
     rows_of_gone_turns()
     list(fix(examine()))
-    assert not Passage.objects.filter(item_number=9).exists()
+    assert {passage.item_number for passage in stored_passages(is_kept=None)} == {0}
     assert ids() == ["rows.passages-lost"]
     list(fix(examine()))
     for conversation in Conversation.objects.all():
@@ -416,8 +429,8 @@ def test_orphaned_rows_are_deleted_and_missing_ones_rebuilt() -> None:
     assert ids() == []
 
 
-@pytest.mark.parametrize("damage", [lost_signs, signs_of_gone_turns])
-def test_damaged_binary_codes_are_repacked_without_embedding(damage: Callable[[], None]) -> None:
+@pytest.mark.parametrize("damage", [lost_codes_of_turns, block_of_gone_turns])
+def test_damaged_blocks_are_repacked_without_embedding(damage: Callable[[], None]) -> None:
     damage()
     list(fix(examine()))
     for conversation in Conversation.objects.all():

@@ -48,7 +48,7 @@ from convmemory.ops.privacy.ownership import owned_tables
 from convmemory.ops.runtime.schedules import SCHEDULES
 from convmemory.ops.runtime.sweeping import deep_sweep, sweep
 from search.adapters.conversations import index_conversation
-from search.models import Item, ItemEmbedding, Passage, Source, SourceIndex
+from search.models import Item, ItemEmbedding, PassageBlock, Source, SourceIndex
 from search.searching import SearchQuery, search
 from tests.factories import NEW_YEAR, add_member, exchange, make_conversation, make_user
 from tests.integration.ops.conftest import NAMES, People
@@ -444,7 +444,7 @@ class TestOperation:
     def test_doctor_repairs_damage_in_every_group(self, people: People) -> None:
         for archive_id in people.values():
             with acting_for(archive_id):
-                assert Passage.objects.filter(archive_id=archive_id).delete()[0]
+                assert PassageBlock.objects.filter(archive_id=archive_id).delete()[0]
                 assert ItemEmbedding.objects.filter(archive_id=archive_id).delete()[0]
         with maintenance():
             report = examine([rows_area.AREA])

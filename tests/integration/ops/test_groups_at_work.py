@@ -39,13 +39,14 @@ from convmemory.ops.privacy.storage_sums import forget_person, reconcile_added
 from convmemory.ops.tasks import enqueue_archive
 from search.adapters.conversations import index_conversation
 from search.indexing.status import index_status
-from search.models import ItemEmbedding, Passage
+from search.models import ItemEmbedding, PassageBlock
 from search.searching import SearchQuery, search
 from tests.factories import exchange, user_says
 from tests.integration.ops.conftest import People
 from tests.support.api import signed_in
 from tests.support.groups import copies_alone
 from tests.support.own_logins import own_logins
+from tests.support.passages import stored_passages
 from tests.support.persons import tables_with
 from tests.support.tiny_bert import write_tiny_bert
 
@@ -179,13 +180,13 @@ class TestCommands:
                 ).hits
         with maintenance():
             self._reembed("--prune", "--yes")
-            assert not Passage.objects.exclude(space=new).exists()
+            assert not PassageBlock.objects.exclude(space=new).exists()
             assert self._embedded(people["ada"], new)[0] == before[people["ada"]][0]
 
     def _embedded(self, archive_id: int, space: EmbeddingSpace) -> tuple[int, int]:
         """Passages and vectors of items."""
         in_archive = {"archive_id": archive_id, "space": space}
-        return Passage.objects.filter(**in_archive).count(), ItemEmbedding.objects.filter(**in_archive).count()
+        return len(stored_passages(is_kept=None, **in_archive)), ItemEmbedding.objects.filter(**in_archive).count()
 
     def _reembed(self, *arguments: str) -> None:
         call_command("reembed", *arguments, stdout=StringIO(), stderr=StringIO())
@@ -198,7 +199,7 @@ class TestCommands:
         with acting_for(bert.pk):
             number = Conversation.objects.filter(archive_id=bert.pk, source_id="").order_by("pk")[0].pk
             index_conversation(conversation_id=number)
-            passages = Passage.objects.filter(archive_id=bert.pk).count()
+            passages = len(stored_passages(is_kept=None, archive_id=bert.pk))
             assert self._carry(bert, number, space_id) == number
             assert not Conversation.objects.filter(pk=number).exists()
         with acting_for(space_id, person_id=bert.pk):
@@ -208,7 +209,7 @@ class TestCommands:
         with acting_for(bert.pk):
             assert self._carry(bert, number, None) == number
             index_conversation(conversation_id=number)
-            assert Passage.objects.filter(archive_id=bert.pk).count() == passages
+            assert len(stored_passages(is_kept=None, archive_id=bert.pk)) == passages
 
     def test_additions_to_space_of_another_group_count_for_person(self, people: People) -> None:
         with maintenance():

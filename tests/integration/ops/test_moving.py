@@ -18,9 +18,10 @@ from convmemory.ops.reembed.moving import move_to_int8
 from search.adapters.conversations import index_conversation
 from search.indexing import building
 from search.indexing.active import IndexResult, index_source
-from search.models import ItemEmbedding, Passage
+from search.models import ItemEmbedding
 from search.searching import SearchQuery, search
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.passages import stored_passages
 from tests.support.queue import drop_all, queued
 
 pytestmark = pytest.mark.django_db
@@ -88,9 +89,9 @@ def test_archive_is_searched_while_workers_move_it_and_resume_after_a_kill(
     active = spaces.active_space()
     assert (active.model, active.token_model) == (INT8_MODEL, INT8_MODEL)
     assert [hits(owner) for owner in owners] == [2, 1]
-    passages = Passage.objects.filter(space=active).values_list("archive_id", "source__archive_id")
-    assert {archive_id for archive_id, _ in passages} == {owner.pk for owner in owners}
-    assert all(archive_id == source_archive_id for archive_id, source_archive_id in passages)
+    blocks = [passage.block for passage in stored_passages(is_kept=None, space=active)]
+    assert {block.archive_id for block in blocks} == {owner.pk for owner in owners}
+    assert all(block.archive_id == block.source.archive_id for block in blocks)
     assert move_to_int8() == 0
 
 

@@ -37,10 +37,12 @@ from convmemory.ops.privacy.erasing import erase_user
 from convmemory.ops.privacy.ownership import owned_tables
 from convmemory.ops.runtime.sweeping import deep_sweep, sweep
 from search.adapters.conversations import index_conversation
-from search.models import Item, ItemEmbedding, Passage
+from search.models import Item, ItemEmbedding, PassageBlock, Source
 from search.searching import SearchQuery, search
+from search.vectors.passages import move_passages
 from tests.factories import add_member, exchange, make_user
 from tests.support.nodes import CITUS_URL, Place, database_with_nodes, nodes_in_use
+from tests.support.passages import stored_passages
 from tests.support.persons import fill_person
 from tests.support.tiny_bert import write_tiny_bert
 
@@ -140,7 +142,7 @@ def test_nodes_keep_owners_apart_themselves(before: Before) -> None:
         numbers = dict(OwnerGroup.objects.values_list("archive_id", "number"))
     pair = [owner for owner in numbers if list(numbers.values()).count(numbers[owner]) > 1][:2]
     with acting_for(pair[0]):  # what a forgotten filter would read
-        assert ask(f"SELECT count(*) FROM search_passage WHERE owner_id = {pair[1]}") == [(0,)]
+        assert ask(f"SELECT count(*) FROM search_passageblock WHERE owner_id = {pair[1]}") == [(0,)]
 
 
 def test_rollback_leaves_no_other_owner_behind(before: Before) -> None:
@@ -174,8 +176,10 @@ def test_deferred_constraint_is_enforced_on_nodes(before: Before) -> None:
 
 def renumber() -> None:
     Item.objects.filter(number=0).update(number=70)
-    for model in (ItemEmbedding, Passage):
-        model._default_manager.filter(item_number=0).update(item_number=70)
+    ItemEmbedding.objects.filter(item_number=0).update(item_number=70)
+    for source in Source.objects.all():
+        with transaction.atomic():
+            move_passages(source, {0: 70})
 
 
 def test_sweeps_and_doctor_reach_every_group(before: Before) -> None:
@@ -184,7 +188,7 @@ def test_sweeps_and_doctor_reach_every_group(before: Before) -> None:
         list(for_all_archives(renumber))
         run = deep_sweep(enqueue=lambda ids: None)
         assert run.fixed["orphaned"] >= len(NAMES)
-        assert 70 not in set(Passage.objects.values_list("item_number", flat=True))
+        assert 70 not in {passage.item_number for passage in stored_passages(is_kept=None)}
         while work():
             pass
         areas = (database_area.DATABASE, database_area.INDEXES, rows_area.AREA)
@@ -254,12 +258,13 @@ def test_another_model_takes_over_and_old_one_is_pruned(
     for name in ("ada", "bert", "cleo"):
         new_conversation(before.people[name], "Which model embeds this?")
     with maintenance():
-        old, passages = spaces.active_space(), Passage.objects.count()
+        old, passages = spaces.active_space(), len(stored_passages(is_kept=None))
         reembed("--model", str(write_tiny_bert(tmp_path / "new", seed=2, dimensions=64)), "--workers", "1")
         assert spaces.active_space() != old
         reembed("--prune", "--yes")
         assert not EmbeddingSpace.objects.filter(pk=old.pk).exists()
-        assert Passage.objects.filter(space=spaces.active_space()).count() == Passage.objects.count() >= passages > 0
+        assert not PassageBlock.objects.exclude(space=spaces.active_space()).exists()
+        assert len(stored_passages(is_kept=None)) >= passages > 0
     assert hits(before.people["ada"], "Which model embeds this?")
 
 

@@ -15,9 +15,10 @@ from convmemory.embeddings.batch_api import BatchApi
 from convmemory.embeddings.models import EmbeddingBatch
 from convmemory.ops.reembed import batching
 from search.adapters.conversations import index_conversation
-from search.models import Item, ItemEmbedding, Passage
+from search.models import Item, ItemEmbedding
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.openai_server import FakeEndpoint, running_endpoint
+from tests.support.passages import stored_passages
 from tests.support.tiny_bert import write_tiny_bert
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
@@ -67,7 +68,7 @@ def test_everything_is_embedded_in_batches_of_each_owner(endpoint: FakeEndpoint,
     space = spaces.active_space()
     assert space.provider == "openai"
     assert ItemEmbedding.objects.filter(space=space).count() == Item.objects.count() == 8
-    assert Passage.objects.filter(space=space).count() == 16
+    assert len(stored_passages(is_kept=None, space=space)) == 16
     batches = list(EmbeddingBatch.objects.order_by("pk"))
     assert [(row.archive_id, row.requests, row.vectors, row.status) for row in batches] == [
         (owner.pk, 8, 8, "completed") for owner in owners

@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import transaction
 from django.utils import timezone
 from django_q.models import Schedule
 
@@ -13,8 +14,10 @@ from convmemory.ops import tasks
 from convmemory.ops.models import SweepRun
 from convmemory.ops.runtime import schedules, sweeping
 from search.adapters.conversations import index_conversation
-from search.models import Item, ItemEmbedding, Passage, SourceIndex
+from search.models import Item, ItemEmbedding, Source, SourceIndex
+from search.vectors.passages import move_passages
 from tests.factories import caller_for, exchange, make_conversation, make_user, source_id, user_says
+from tests.support.passages import stored_passages
 from tests.support.queue import drop_all, queued
 
 pytestmark = pytest.mark.django_db
@@ -79,12 +82,15 @@ def test_response_of_dead_writer_is_released() -> None:
 def test_rows_of_turns_that_are_gone_are_deleted() -> None:
     conversation = indexed()
     Item.objects.filter(number=1).update(number=7)
-    for model in (ItemEmbedding, Passage):
-        model._default_manager.filter(item_number=1).update(item_number=7)
-    passages = Passage.objects.filter(item_number=7).count()
+    ItemEmbedding.objects.filter(item_number=1).update(item_number=7)
+    with transaction.atomic():
+        move_passages(Source.objects.get(), {1: 7})
+    assert {passage.item_number for passage in stored_passages()} == {0, 7}
+    kept = [passage.content_hash for passage in stored_passages() if passage.item_number == 0]
     run = deep()
-    assert run.fixed["orphaned"] == 1 + 1 + passages
-    assert set(Passage.objects.values_list("item_number", flat=True)) == {0}
+    assert run.fixed["orphaned"] == 1 + 1 + 1  # the item, its vector, the block
+    assert {passage.item_number for passage in stored_passages(is_kept=None)} == {0}
+    assert [passage.content_hash for passage in stored_passages()] == kept
     assert Item.objects.filter(source=source_id(conversation)).count() == 1
 
 

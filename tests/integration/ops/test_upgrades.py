@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from io import StringIO
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pytest
@@ -40,9 +41,11 @@ from convmemory.ops.privacy.erasing import erase_again, read_ledger
 from convmemory.sign_in.sessions.models import SessionStore
 from search.searching import SearchQuery, search
 from search.vectors.codes import encode, short_bytes
+from search.vectors.packing import ENTRY, OF_ITEM
 from tests.factories import make_user
 from tests.support.copies import database_in_use
 from tests.support.groups import copies_alone
+from tests.support.passages import stored_passages
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
@@ -88,8 +91,9 @@ NEW: dict[str, dict[str, Any]] = {
 """Columns that the old tables lack, with what the old rows get."""
 NOT_KEPT = {
     "accounts_sharedspace": "rows of accounts_archive, compared apart",
-    "search_binarycodeblock": "packed anew, of the codes of passages and items",
-    "search_tokenvectors": "in the rows of passages, compared apart",
+    "search_passage": "in blocks, compared apart",
+    "search_binarycodeblock": "in the same blocks, compared apart",
+    "search_tokenvectors": "in the same blocks, compared apart",
     "search_setasidepassage": "of objects in the trash, which are embedded again when they are put back",
     "core_ownerposition": "gone: a task waits in one table alone",
     "core_ownerservice": "whose turn it is: begins anew, by persons and archives",
@@ -199,7 +203,6 @@ MADE_ANEW = {
     "conversations_message": {"contents"},
     "memory_messageembedding": {"content_hash", "conversation_id", "position", "role"},
     "search_source": {"title_words"},
-    "search_passage": {"embedding", "code", "tokens"},
     "search_itemembedding": {"code"},
     "search_sourceindex": {"newest_vector"},
 }
@@ -294,13 +297,7 @@ def assert_upgraded(before: Rows, made_from_nothing: Shape) -> None:
         for key, row in spaces.items()
     ]
     assert sorted(after["accounts_archive"], key=lambda row: int(row["id"])) == [*own[:4], *shared, *own[4:]]
-    codes = {row["id"]: bytes.fromhex(row["code"].removeprefix("\\x")) for row in after["search_passage"]}
-    vectors = np.array([json.loads(row["embedding"]) for row in before["search_passage"]], np.float32)
-    assert [codes[row["id"]] for row in before["search_passage"]] == encode(vectors)
-    tokens = {row["id"]: row["tokens"] for row in after["search_passage"] if row["tokens"]}
-    assert tokens == {row["passage_id"]: row["vectors"] for row in before["search_tokenvectors"]}
-    packed = b"".join(bytes(code) for (code,) in rows("SELECT codes FROM search_binarycodeblock"))
-    assert len(packed) == (len(before["search_passage"]) + len(before["search_itemembedding"])) * short_bytes(384)
+    assert_packed(before)
     built = shape()
     for part, expected in made_from_nothing.items():
         assert (part, built[part] - expected, expected - built[part]) == (part, Counter(), Counter())
@@ -312,6 +309,30 @@ def assert_upgraded(before: Rows, made_from_nothing: Shape) -> None:
     assert rows("SELECT indexrelid::regclass::text FROM pg_index WHERE NOT indisvalid") == []
     assert rows("SELECT conrelid::regclass::text FROM pg_constraint WHERE NOT convalidated") == []
     assert tables_without_policy() == []
+
+
+def assert_packed(before: Rows) -> None:
+    """Check that each passage is in a block, with its place, the codes of its vector and of its words."""
+    vectors = np.array([json.loads(row["embedding"]) for row in before["search_passage"]], np.float32)
+    tokens = {row["passage_id"]: row["vectors"] for row in before["search_tokenvectors"]}
+    expected = Counter(
+        (
+            row["source_id"], row["space_id"], row["element_id"], row["item_number"], row["start"], row["end"],
+            row["part_index"], row["kind"], row["asks"], row["token_count"], UUID(row["content_hash"]), code,
+            bytes.fromhex(tokens.get(row["id"], "").removeprefix("\\x")),
+        )
+        for row, code in zip(before["search_passage"], encode(vectors), strict=True)
+    )  # fmt: skip
+    stored = stored_passages(is_kept=None)
+    assert Counter((one.block.source_id, one.block.space_id, *one[1:]) for one in stored) == expected
+    assert {one.block.source_id for one in stored if one.block.is_kept} == {
+        row["id"] for row in before["search_source"] if row["version"] == 0
+    } & {one.block.source_id for one in stored}
+    entries = np.frombuffer(b"".join(bytes(one) for (one,) in rows("SELECT entries FROM search_passageblock")), ENTRY)
+    of_items = entries["element"][entries["kind"] == OF_ITEM]
+    assert sorted(of_items.tolist()) == sorted(row["id"] for row in before["search_itemembedding"])
+    packed = b"".join(bytes(codes) for (codes,) in rows("SELECT codes FROM search_passageblock"))
+    assert len(packed) == len(entries) * short_bytes(384)
 
 
 @pytest.fixture

@@ -27,12 +27,13 @@ from convmemory.documents.models import Document
 from convmemory.retention import tasks, trash
 from search.adapters.conversations import index_conversation
 from search.indexing.sweeping import reconcile_sources
-from search.models import BinaryCodeBlock, Item, ItemEmbedding, Passage, Source
+from search.models import Item, ItemEmbedding, PassageBlock, Source
 from search.query import SearchQuery
 from search.searching import search
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.api import signed_in
 from tests.support.documents import GUIDE, indexed, upload
+from tests.support.passages import stored_passages
 
 pytestmark = pytest.mark.django_db
 
@@ -56,13 +57,20 @@ def hits(owner: User, text: str = "kiln degrees") -> list[tuple[str, str]]:
     return [(hit.url, hit.passage) for hit in search(caller=Caller.of(owner), query=SearchQuery(text=text)).hits]
 
 
+def texts_of_passages(*, is_kept: bool | None) -> list[tuple[int, str, bytes, bytes]]:
+    """Return the item, the digest of the text and the codes of each passage."""
+    return sorted(
+        (row.item_number, str(row.content_hash), row.code, row.tokens) for row in stored_passages(is_kept=is_kept)
+    )
+
+
 def expire(row: Conversation | Document) -> None:
     long_ago = timezone.now() - timedelta(days=31)
     type(row).with_trash.filter(pk=row.pk).update(trashed_at=long_ago)
 
 
 def test_trashed_conversation_comes_back_with_its_turns_and_vectors(owner: User, conversation: Conversation) -> None:
-    found, passages = hits(owner), Passage.objects.count()
+    found, passages = hits(owner), texts_of_passages(is_kept=False)
     messages = list(Message.objects.values_list("pk", "turn_number"))
     while count_changed(archive_id=owner.pk):
         pass
@@ -78,8 +86,9 @@ def test_trashed_conversation_comes_back_with_its_turns_and_vectors(owner: User,
     assert not Conversation.objects.exists()
     assert curating.tag_counts(caller=Caller.of(owner)) == []
     assert statistics_of(caller=Caller.of(owner)).messages == 0
-    assert [model.objects.count() for model in (Item, ItemEmbedding, BinaryCodeBlock, Figures)] == [0, 0, 0, 0]
-    assert (Source.objects.get().title, Source.objects.get().version, Passage.objects.count()) == ("", 0, passages)
+    assert [model.objects.count() for model in (Item, ItemEmbedding, Figures)] == [0, 0, 0]
+    assert (Source.objects.get().title, Source.objects.get().version) == ("", 0)
+    assert (stored_passages(), texts_of_passages(is_kept=True)) == ([], passages)
     assert reconcile_sources() == 0  # the sweep does not bring it back
     assert count_changed(archive_id=owner.pk) == 0
     (row,), following = trash.page_of_trash(caller=Caller.of(owner), limit=10)
@@ -91,7 +100,7 @@ def test_trashed_conversation_comes_back_with_its_turns_and_vectors(owner: User,
     assert (result.items, result.computed) == (2, 0)
     assert hits(owner) == found
     assert "1240 degrees" in "".join(open_link(token, visitor_id=owner.pk))
-    assert Passage.objects.count() == passages
+    assert texts_of_passages(is_kept=None) == texts_of_passages(is_kept=False) == passages
     assert list(Message.objects.values_list("pk", "turn_number")) == messages
     assert curating.tag_counts(caller=Caller.of(owner)) == [("clay", 1)]
     assert trash.page_of_trash(caller=Caller.of(owner), limit=10) == ([], None)
@@ -104,7 +113,7 @@ def test_passages_of_superseded_turns_do_not_come_back(owner: User, conversation
     ingest.delete_conversation(caller=Caller.of(owner), conversation_id=conversation.pk)  # before it is indexed
     trash.restore(caller=Caller.of(owner), kind="conversation", object_id=conversation.pk)
     index_conversation(conversation_id=conversation.pk)
-    assert set(Passage.objects.values_list("item_number", flat=True)) == {0}
+    assert {passage.item_number for passage in stored_passages(is_kept=None)} == {0}
 
 
 def test_trash_is_listed_latest_first_in_pages_that_end(owner: User) -> None:
@@ -184,7 +193,7 @@ def test_due_things_are_deleted_with_their_bytes(
     assert list(Conversation.with_trash.values_list("pk", flat=True)) == [kept.pk]
     assert not Document.with_trash.exists()
     assert Source.objects.get().object_id == kept.pk  # without passages: it was never indexed
-    assert not Passage.objects.exists()
+    assert not PassageBlock.objects.exists()
     assert not document.file.storage.exists(str(document.file))
     assert use_of_storage(archive_id=owner.pk).stored == kept.stored_bytes
 

@@ -22,7 +22,7 @@ from convmemory.ops.runtime.sweeping import deep_sweep
 from search.indexing.active import index_source
 from search.indexing.status import index_status
 from search.indexing.sweeping import sources_to_index
-from search.models import ItemEmbedding, Passage, Source
+from search.models import ItemEmbedding, PassageBlock, Source
 from search.query import SearchQuery
 from search.results.hits import Hit
 from search.searching import search
@@ -83,7 +83,7 @@ def test_items_of_new_source_are_found_and_shown(owner: User) -> None:
 
 
 def test_new_source_is_found_by_words_without_stored_passages(owner: User) -> None:
-    Passage.objects.all().delete()
+    PassageBlock.objects.all().delete()
     query = SearchQuery(text="cat sat", mode="full_text")
     hits = [hit for hit in search(caller=Caller.of(owner), query=query).hits if hit.kind == "diary"]
     assert [hit.passage for hit in hits] == ["the cat sat on the mat."]
@@ -116,7 +116,7 @@ def test_new_source_is_exported_and_erased(owner: User, tmp_path: Path) -> None:
     assert {json.loads(line)["kind"] for line in lines} == {"conversation", "diary"}
     assert erase_user(user=owner).finished
     with connection.cursor() as cursor:
-        for table in ("tests_entry", "search_source", "search_item", "search_passage"):
+        for table in ("tests_entry", "search_source", "search_item", "search_passageblock"):
             cursor.execute(f"SELECT count(*) FROM {table}")
             assert cursor.fetchone() == (0,), table
 

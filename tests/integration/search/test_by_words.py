@@ -11,12 +11,14 @@ from convmemory.conversations.messages.drafts import MessageDraft
 from convmemory.conversations.messages.parts import TextPart, part_text
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.reading import StoredMessage, stored_messages
+from convmemory.embeddings.spaces import active_space
 from search.adapters import conversations
-from search.models import Passage
+from search.models import PassageBlock, Source
 from search.query import SearchQuery
 from search.results.hits import Hit
 from search.searching import search
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.passages import take_passages
 
 pytestmark = pytest.mark.django_db
 
@@ -57,10 +59,10 @@ def test_search_by_words_finds_them_in_text_that_has_no_passages(word: str) -> N
     owner = make_user()
     conversation = run_of_agent(owner, "All about zinc, toml and lids of bread.", f"{word} knows more about bread.")
     message = conversation.messages.get(parts__contains=[{"text": f"{word} knows more about bread."}])
-    Passage.objects.filter(element_id=message.pk).delete()
+    take_passages(Source.objects.get(object_id=conversation.pk), active_space(), elements=[message.pk])
     (hit,) = find_by_words(owner, f"bread {word}")
     assert (hit.passage, hit.turn.passage_message_id) == (f"{word} knows more about bread.", message.pk)
-    Passage.objects.all().delete()
+    PassageBlock.objects.all().delete()
     assert find_by_words(owner, f"bread {word}")[0].passage == hit.passage
 
 

@@ -13,7 +13,7 @@ from convmemory.conversations.models import Conversation, Message
 from convmemory.embeddings.embedder import unit_rows
 from convmemory.embeddings.spaces import active_space
 from search.adapters.conversations import index_conversation
-from search.models import BinaryCodeBlock, ItemEmbedding, Passage, Source
+from search.models import ItemEmbedding, PassageBlock, Source
 from search.pipeline import rank_items
 from search.query import SCOPES, SearchQuery
 from search.ranking.late_interaction import find_passages
@@ -25,9 +25,11 @@ from search.retrieval.prepared import PreparedQuery
 from search.retrieval.retriever import SearchState
 from search.searching import search
 from search.vectors import blocks
-from search.vectors.blocks import CACHE, ENTRY, ITEMS_PER_BLOCK, OF_ITEM, ComparedVectors
+from search.vectors.blocks import CACHE, ComparedVectors
 from search.vectors.codes import LongCodes, ShortCodes, decoded, encode, rotated, short_bytes
+from search.vectors.packing import ENTRY, ITEMS_PER_BLOCK, OF_ITEM
 from tests.factories import assistant_says, exchange, make_conversation, make_user
+from tests.support.passages import stored_passages
 from tests.support.run_database import unchecked_keys
 
 pytestmark = pytest.mark.django_db
@@ -40,7 +42,7 @@ EVERY_SCOPE = frozenset(SCOPES)
 @pytest.fixture(autouse=True, params=["long", "short"])
 def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "short":
-        monkeypatch.setattr(blocks, "LONG_UP_TO", 0)
+        monkeypatch.setattr(blocks, "SMALL", 0)
 
 
 def indexed(owner: Any, *pairs: tuple[str, str], **fields: Any) -> Conversation:
@@ -74,16 +76,18 @@ def by_code(owner: Any, *arguments: Any, **values: Any) -> Any:
 def exactly(owner: Any, *arguments: Any, **values: Any) -> Any:
     """The same of the rows, all of which are read."""
     query = prepared(owner, *arguments, **values)
-    rows = Passage.objects.filter(archive_id=owner.pk, space=active_space(), kind__in=query.passage_kinds)
-    stored = rows.values_list("source_id", "item_number", "code")
-    codes = [(source, item, bytes(code)) for source, item, code in stored]
+    codes = [
+        (one.block.source_id, one.item_number, one.code)
+        for one in stored_passages(archive_id=owner.pk, space=active_space())
+        if one.kind in query.passage_kinds
+    ]
     items = list(ItemEmbedding.objects.filter(archive_id=owner.pk, space=active_space()))
     if not codes and not items:
         return []
     vectors = unit_rows(np.array([item.embedding for item in items], np.float32).reshape(-1, 384))
     keys = item_keys(*zip(*((source, item) for source, item, _ in codes), strict=True)) if codes else NO_ITEMS
     keys = np.concatenate([keys, item_keys([i.source_id for i in items], [i.item_number for i in items])])
-    if blocks.LONG_UP_TO:
+    if blocks.SMALL:
         matrix = np.concatenate([decoded(b"".join(code for *_, code in codes), 384), rotated(vectors)])
         cosines = matrix @ query.rotated_vector
     else:
@@ -122,20 +126,23 @@ def test_cached_binary_codes_follow_every_change() -> None:
 def test_block_holds_its_items_and_is_replaced_whole() -> None:
     owner = make_user()
     conversation = indexed(owner, *[EGGS] * (ITEMS_PER_BLOCK + 1))
-    blocks = list(BinaryCodeBlock.objects.filter(source__object_id=conversation.pk).order_by("number"))
+    blocks = list(PassageBlock.objects.filter(source__object_id=conversation.pk).order_by("number"))
     assert [block.number for block in blocks] == [0, 1]
     places = [np.frombuffer(block.entries, ENTRY) for block in blocks]
     assert set(places[0]["item"]) == set(range(ITEMS_PER_BLOCK))
     assert set(places[1]["item"]) == {ITEMS_PER_BLOCK}
     entries = np.concatenate(places)
     of_items = entries["kind"] == OF_ITEM
-    assert sorted(entries["id"][~of_items].tolist()) == sorted(Passage.objects.values_list("pk", flat=True))
-    assert sorted(entries["id"][of_items].tolist()) == sorted(ItemEmbedding.objects.values_list("pk", flat=True))
+    messages = Message.objects.filter(conversation=conversation)
+    assert set(entries["element"][~of_items].tolist()) == set(messages.values_list("pk", flat=True))
+    assert sorted(entries["element"][of_items].tolist()) == sorted(ItemEmbedding.objects.values_list("pk", flat=True))
+    assert [block.passages for block in blocks] == [int((of_block["kind"] != OF_ITEM).sum()) for of_block in places]
+    assert [block.last_item for block in blocks] == [ITEMS_PER_BLOCK - 1, ITEMS_PER_BLOCK]
     ingest.append_messages(
         caller=Caller.of(owner), conversation_id=conversation.pk, drafts=[assistant_says("And serve it warm.")]
     )
     index_conversation(conversation_id=conversation.pk)
-    after = dict(BinaryCodeBlock.objects.filter(source__object_id=conversation.pk).values_list("number", "pk"))
+    after = dict(PassageBlock.objects.filter(source__object_id=conversation.pk).values_list("number", "pk"))
     assert after[0] == blocks[0].pk
     assert after[1] > blocks[1].pk
 
@@ -183,10 +190,10 @@ def test_forged_block_yields_no_passages_of_other_owners() -> None:
     owner, other = make_user(), make_user()
     indexed(owner, TRAINS)
     indexed(other, EGGS)
-    block = BinaryCodeBlock.objects.get(archive_id=other.pk)
+    block = PassageBlock.objects.get(archive_id=other.pk)
     assert by_code(owner, text="boil an egg") == exactly(owner, text="boil an egg")
     with unchecked_keys():
-        BinaryCodeBlock.objects.filter(pk=block.pk).update(archive_id=owner.pk)
+        PassageBlock.objects.filter(pk=block.pk).update(archive_id=owner.pk)
     sources = set(Source.objects.filter(archive_id=owner.pk).values_list("pk", flat=True))
     ranked = rank_items(archive_id=owner.pk, query=SearchQuery(text="boil an egg"))
     assert set(split_keys(ranked.table.keys)[0]) == sources
@@ -202,7 +209,7 @@ def compared_late(owner: Any, text: str = "boil an egg") -> list[Any]:
     Of the first item only passages that ask are compared.
     """
     query = prepared(owner, text=text)
-    of_owner = Passage.objects.filter(archive_id=owner.pk).values_list("source_id", "item_number").distinct()
+    of_owner = {(one.block.source_id, one.item_number) for one in stored_passages(archive_id=owner.pk)}
     keys = np.sort(item_keys(*zip(*of_owner, strict=True)))
     state = SearchState(query, FeatureTable(keys), compared=compared(query))
     near = find_passages(state, keys, np.arange(len(keys)) == 0)
@@ -231,10 +238,11 @@ def test_late_interaction_compares_nothing_of_others_even_in_forged_block() -> N
     owner, other = make_user(), make_user()
     indexed(owner, TRAINS, TRAINS)
     indexed(other, EGGS, EGGS)
-    theirs = BinaryCodeBlock.objects.get(archive_id=other.pk)
-    mine = BinaryCodeBlock.objects.get(archive_id=owner.pk)
-    BinaryCodeBlock.objects.filter(pk=mine.pk).update(entries=theirs.entries, codes=theirs.codes)
-    assert compared_late(owner) == []
+    theirs = PassageBlock.objects.get(archive_id=other.pk)
+    mine = PassageBlock.objects.get(archive_id=owner.pk)
+    PassageBlock.objects.filter(pk=mine.pk).update(entries=theirs.entries, codes=theirs.codes)
+    compared_with = b"".join(row[-1] for row in compared_late(owner))
+    assert not any(one.tokens in compared_with for one in stored_passages(archive_id=other.pk))
 
 
 def test_owner_without_passages_gets_no_results() -> None:
@@ -281,17 +289,17 @@ def test_items_that_are_gone_leave_no_entries_behind() -> None:
     Message.objects.filter(conversation=conversation, turn_number__gt=0).delete()
     Conversation.objects.filter(pk=conversation.pk).update(turn_count=1, turns_version=conversation.turns_version + 1)
     index_conversation(conversation_id=conversation.pk)
-    (block,) = BinaryCodeBlock.objects.filter(source__object_id=conversation.pk)
+    (block,) = PassageBlock.objects.filter(source__object_id=conversation.pk)
     entries = np.frombuffer(block.entries, ENTRY)
-    named = entries["id"][entries["kind"] != OF_ITEM].tolist()
-    assert named == list(Passage.objects.order_by("pk").values_list("pk", flat=True)) != []
     assert set(entries["item"].tolist()) == {0}
+    left = Message.objects.filter(conversation=conversation).values_list("pk", flat=True)
+    assert set(entries["element"][entries["kind"] != OF_ITEM].tolist()) == set(left) != set()
 
 
 def test_owner_who_grew_is_compared_by_short_codes(monkeypatch: pytest.MonkeyPatch) -> None:
     owner = make_user()
     indexed(owner, EGGS)
-    monkeypatch.setattr(blocks, "LONG_UP_TO", len(by_code(owner)))
+    monkeypatch.setattr(blocks, "SMALL", len(stored_passages(archive_id=owner.pk)))
     monkeypatch.setattr(CACHE, "_entries", type(CACHE._entries)())
     kinds = []
     for pairs in ((), (TRAINS, EGGS)):
@@ -317,7 +325,8 @@ def test_token_vectors_are_read_once_and_no_longer_than_their_passages(monkeypat
     compared_late(owner)
     held = CACHE.get(owner.pk, active_space().pk)
     assert held is not None
-    assert set(held.tokens) <= set(Passage.objects.filter(archive_id=owner.pk).values_list("pk", flat=True))
+    left = b"".join(one.tokens for one in stored_passages(archive_id=owner.pk))
+    assert held.tokens == ((left,) if blocks.SMALL else None)
 
 
 def test_places_shown_are_those_of_the_nearest_passages() -> None:
@@ -328,7 +337,7 @@ def test_places_shown_are_those_of_the_nearest_passages() -> None:
     assert vectors is not None
     turns = list(zip(*split_keys(np.unique(vectors.blocks.items)), strict=True))
     shown = near_places(vectors, turns, query.shown_kinds)
-    stored = Passage.objects.values_list("item_number", "element_id", "part_index", "start", "end")
+    stored = [(one.item_number, one.element_id, one.part_index, one.start, one.end) for one in stored_passages()]
     assert {(turn[1], *place[:4]) for turn, places in shown.items() for place in places} == set(stored)
     for places in shown.values():
         cosines = [place[4] for place in places]

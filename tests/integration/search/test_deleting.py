@@ -17,14 +17,14 @@ from convmemory.embeddings.spaces import active_space
 from memory.embedding import embed_messages, request_embeddings
 from search.indexing import active
 from search.indexing.active import index_source
-from search.models import BinaryCodeBlock, Item, ItemEmbedding, Passage, PostingBlock, SourceIndex
+from search.models import Item, ItemEmbedding, PassageBlock, PostingBlock, SourceIndex
 from search.vectors import passages
 from tests.factories import exchange, make_conversation, make_user, source_id
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 PAIRS = [(f"What is planet {n} made of?", f"Planet {n} is made of rock.") for n in range(3)]
-OF_SEARCH = (Item, ItemEmbedding, BinaryCodeBlock, PostingBlock, SourceIndex)
+OF_SEARCH = (Item, ItemEmbedding, PostingBlock, SourceIndex)
 """The tables that have no rows of what is in the trash."""
 Change = Callable[[], object]
 
@@ -62,7 +62,7 @@ def test_indexing_deleted_conversation_ends_without_error(
     Item.objects.all().delete()  # so that their words are missing
     before(monkeypatch, place, name, delete(owner, conversation))
     assert index_source(archive_id=conversation.archive_id, source_id=source_id(conversation)).finished
-    assert not any(model.objects.exists() for model in (*OF_SEARCH, Passage))
+    assert not any(model.objects.exists() for model in (*OF_SEARCH, PassageBlock))
 
 
 def test_building_space_for_deleted_conversation_ends_without_error(
@@ -103,11 +103,12 @@ def test_deletion_waits_for_what_is_being_written(owner: User, monkeypatch: pyte
         while not (deletions[0].done() or somebody_waits_for_a_lock()):
             time.sleep(0.01)
 
-    before(monkeypatch, passages, "pack_codes", delete_elsewhere)
+    before(monkeypatch, passages, "repack", delete_elsewhere)
     with ThreadPoolExecutor(1) as pool:
         assert index_source(archive_id=conversation.archive_id, source_id=source_id(conversation)).finished
         assert deletions[0].exception() is None
-    assert not any(model.objects.exists() for model in OF_SEARCH)
+    assert [model for model in OF_SEARCH if model.objects.exists()] == []
+    assert set(PassageBlock.objects.values_list("is_kept", flat=True)) == {True}
 
 
 def somebody_waits_for_a_lock() -> bool:

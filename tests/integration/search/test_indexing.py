@@ -26,12 +26,13 @@ from search.adapters.conversations import index_conversation
 from search.indexing import active, batches
 from search.indexing.status import index_status
 from search.indexing.sweeping import reconcile_sources, sources_to_index
-from search.models import Item, ItemEmbedding, Passage, Source, SourceIndex
+from search.models import Item, ItemEmbedding, PassageBlock, Source, SourceIndex
 from search.query import Mode, SearchQuery
 from search.searching import search
 from search.vectors import item_vectors, passages
 from search.vectors.codes import decoded, rotated_back
 from tests.factories import NEW_YEAR, assistant_says, exchange, make_conversation, make_user, source_id, user_says
+from tests.support.passages import stored_passages
 from tests.support.queue import drop_all
 
 pytestmark = pytest.mark.django_db
@@ -87,9 +88,10 @@ def test_same_text_of_owner_is_embedded_once() -> None:
 
 def said_in_turn(number: int) -> list[tuple[int, Any]]:
     """Return tokens and vector of each passage that was said, in order."""
-    said = Passage.objects.filter(item_number=number, kind__in=[Passage.Kind.USER, Passage.Kind.ASSISTANT])
-    rows = said.order_by("element_id", "start").values_list("token_count", "code")
-    return [(tokens, rotated_back(decoded(bytes(code), 384))[0]) for tokens, code in rows]
+    kinds = (PassageBlock.Kind.USER, PassageBlock.Kind.ASSISTANT)
+    said = [one for one in stored_passages() if one.item_number == number and one.kind in kinds]
+    rows = sorted(said, key=lambda one: (one.element_id, one.start))
+    return [(one.token_count, rotated_back(decoded(one.code, 384))[0]) for one in rows]
 
 
 def vectors_of_turn(number: int) -> list[Any]:
@@ -106,7 +108,7 @@ def test_vector_of_turn_is_mean_of_what_was_said_weighed_by_tokens() -> None:
     answer = assistant_says("seven minutes. Then put it into cold water for a while.")
     answer = replace(answer, parts=(*answer.parts, ThinkingPart("Eggs differ in size, and so do pans.")))
     index_conversation(conversation_id=make_conversation(make_user(), [user_says(PAIRS[0][0]), answer]).pk)
-    assert Passage.objects.filter(kind=Passage.Kind.THINKING).exists()
+    assert PassageBlock.Kind.THINKING in {one.kind for one in stored_passages()}
     (vector,) = vectors_of_turn(0)
     np.testing.assert_allclose(vector, mean_of(said_in_turn(0)), atol=1e-3)
 
@@ -297,9 +299,9 @@ def test_huge_turn_is_indexed_in_several_runs(monkeypatch: pytest.MonkeyPatch) -
     index_conversation(conversation_id=whole.pk)
     assert len(runs) > 20
     assert all(run.computed <= 4 for run in runs[:-1])
-    columns = ("start", "end", "kind", "content_hash")
     found, expected = (
-        sorted(Passage.objects.filter(source=source_id(c)).values_list(*columns)) for c in (conversation, whole)
+        sorted((one.start, one.end, one.kind, one.content_hash) for one in stored_passages(source=source_id(c)))
+        for c in (conversation, whole)
     )
     assert len(found) == len(set(found)) > 100
     assert len(found) == len(expected)

@@ -17,10 +17,11 @@ from search.adapters.conversations import index_conversation
 from search.indexing import together
 from search.indexing.sweeping import INDEX
 from search.indexing.together import index_together
-from search.models import ItemEmbedding, Passage, SourceIndex
+from search.models import ItemEmbedding, PassageBlock, SourceIndex
 from search.vectors import passages
 from search.vectors.passages import Answer, TextsToEmbed
 from tests.factories import exchange, make_conversation, make_user, source_id, user_says
+from tests.support.passages import stored_passages
 from tests.support.queue import drop_all, queued
 
 pytestmark = pytest.mark.django_db
@@ -53,10 +54,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def rows_of(conversation: Conversation) -> Mapping[str, Any]:
-    columns = ("element_id", "item_number", "start", "end", "content_hash", "token_count", "tokens")
-    rows = Passage.objects.filter(source=source_id(conversation)).order_by("pk").values_list(*columns)
+    rows = [one[1:] for one in stored_passages(source=source_id(conversation))]
     vectors = ItemEmbedding.objects.filter(source=source_id(conversation)).values_list("item_number", "content_hash")
-    return {"passages": list(rows), "vectors": sorted(vectors)}
+    return {"passages": rows, "vectors": sorted(vectors)}
 
 
 def test_one_call_of_model_embeds_waiting_conversations_of_owner(
@@ -68,7 +68,7 @@ def test_one_call_of_model_embeds_waiting_conversations_of_owner(
     assert not SourceIndex.objects.exclude(indexed_version=1, error="").exists()
     assert SourceIndex.objects.count() == len(SUBJECTS)
     together_rows = [rows_of(one) for one in conversations]
-    Passage.objects.all().delete()
+    PassageBlock.objects.all().delete()
     SourceIndex.objects.all().delete()
     ItemEmbedding.objects.all().delete()
     for one in conversations:
@@ -81,7 +81,7 @@ def test_tasks_of_another_owner_are_not_taken_along(conversations: list[Conversa
     fair_queue.work()
     fair_queue.work()
     assert sorted(calls) == [2, 8]
-    assert {row.archive_id for row in Passage.objects.filter(source=source_id(other))} == {other.archive_id}
+    assert {block.archive_id for block in PassageBlock.objects.filter(source=source_id(other))} == {other.archive_id}
 
 
 def test_call_of_model_is_bounded_in_characters(
@@ -118,7 +118,7 @@ def test_conversation_that_changes_meanwhile_keeps_its_task(
     assert [args for _, args in queued(INDEX)] == [[source_id(conversations[0])]]
     fair_queue.work()
     assert queued(INDEX) == []
-    assert Passage.objects.filter(source=source_id(conversations[0])).count() == 3
+    assert len(stored_passages(source=source_id(conversations[0]))) == 3
 
 
 def test_tasks_of_killed_worker_are_tried_again_one_by_one(

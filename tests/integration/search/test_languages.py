@@ -9,7 +9,7 @@ from convmemory.conversations.models import Conversation
 from search.adapters.conversations import index_conversation
 from search.indexing.packing import pack_again
 from search.indexing.sweeping import sources_to_index
-from search.models import Item, Passage, PostingBlock, Source
+from search.models import Item, PassageBlock, PostingBlock, Source
 from search.query import SearchQuery
 from search.retrieval.prepared import PreparedQuery
 from search.searching import search
@@ -138,7 +138,7 @@ def test_after_upgrade_sweep_has_other_languages_indexed_anew_and_embeds_nothing
     monkeypatch.undo()
     as_before(owner, lease, eggs)
     blocks = set(PostingBlock.objects.filter(archive_id=owner.pk).values_list("pk", flat=True))
-    embedded = set(Passage.objects.filter(archive_id=owner.pk).values_list("pk", flat=True))
+    embedded = set(PassageBlock.objects.filter(archive_id=owner.pk).values_list("pk", flat=True))
     words = dict(Item.objects.filter(source__object_id=eggs.pk).values_list("pk", "spoken"))
     assert found(owner, "Vertrag") == []
     assert found(owner, "Kaution") == [lease.pk]
@@ -152,7 +152,7 @@ def test_after_upgrade_sweep_has_other_languages_indexed_anew_and_embeds_nothing
     assert found(owner, "Vertrag") == [lease.pk]
     assert found(owner, "eggs") == [eggs.pk]
     assert sources_to_index(limit=9) == []
-    assert set(Passage.objects.filter(archive_id=owner.pk).values_list("pk", flat=True)) == embedded
+    assert set(PassageBlock.objects.filter(archive_id=owner.pk).values_list("pk", flat=True)) == embedded
     assert dict(Item.objects.filter(source__object_id=eggs.pk).values_list("pk", "spoken")) == words
     kept = set(PostingBlock.objects.filter(archive_id=owner.pk, source__object_id=eggs.pk).values_list("pk", flat=True))
     assert kept <= blocks

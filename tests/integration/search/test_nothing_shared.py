@@ -18,9 +18,10 @@ from convmemory.embeddings.spaces import active_space
 from convmemory.embeddings.token_reader import TokenReader, TokenSequence
 from convmemory.ops.reembed.targets import estimate
 from search.adapters.conversations import index_conversation
-from search.models import ItemEmbedding, Passage
+from search.models import ItemEmbedding
 from search.searching import SearchQuery, search
 from tests.factories import add_member, exchange, make_conversation, make_user, source_id
+from tests.support.passages import stored_passages
 from tests.support.remembering import RememberingEmbedder
 
 pytestmark = pytest.mark.django_db
@@ -70,7 +71,7 @@ def test_own_stored_texts_are_not_computed_again(asked: list[str]) -> None:
     ada = make_user("ada")
     store(ada)
     assert texts_for(asked, ada) == []
-    assert Passage.objects.count() == 4
+    assert len(stored_passages()) == 4
 
 
 def test_query_of_another_owner_is_computed_again(asked: list[str]) -> None:
@@ -111,6 +112,6 @@ def test_equal_texts_of_two_owners_have_equal_vectors() -> None:
 
 
 def _vectors(owner: User) -> list[list[float]]:
-    passages = Passage.objects.filter(archive_id=owner.pk).order_by("pk").values_list("code", flat=True)
+    passages = [one.code for one in stored_passages(archive_id=owner.pk)]
     items = ItemEmbedding.objects.filter(archive_id=owner.pk).values_list("embedding", flat=True)
-    return [list(vector) for vector in (*map(bytes, passages), *items)]
+    return [list(vector) for vector in (*passages, *items)]

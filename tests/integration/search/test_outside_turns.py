@@ -17,12 +17,13 @@ from memory.records import memory_stats
 from search.adapters.conversations import ConversationAdapter, index_conversation
 from search.indexing.status import index_status
 from search.indexing.sweeping import reconcile_sources
-from search.models import Item, ItemEmbedding, Passage
+from search.models import Item, ItemEmbedding, PassageBlock
 from search.query import SearchQuery
 from search.results.hits import Hit
 from search.searching import search
 from tests.factories import assistant_says, make_conversation, make_user, user_says
 from tests.support.api import signed_in
+from tests.support.passages import stored_passages
 
 pytestmark = pytest.mark.django_db
 
@@ -86,8 +87,7 @@ def test_system_prompts_are_looked_into_where_both_sides_are(owner: User) -> Non
     assert hits(owner, "alpine huts", mode="full_text")
     for scope in ("user", "assistant", "thinking", "tool"):
         assert not hits(owner, "alpine huts", mode="full_text", scope=frozenset({scope}))
-    (kind,) = set(Passage.objects.filter(kind=Passage.Kind.SYSTEM).values_list("kind", flat=True))
-    assert kind == Passage.Kind.SYSTEM
+    assert PassageBlock.Kind.SYSTEM in {one.kind for one in stored_passages()}
 
 
 def test_system_prompt_ranks_no_turn_and_is_shown_only_for_word_that_nothing_said_contains(owner: User) -> None:
@@ -135,8 +135,7 @@ def test_question_moves_into_its_own_turn_once_it_is_answered(owner: User) -> No
     assert index_conversation(conversation_id=conversation.pk).finished
     best = hits(owner, "mount the quadrant")[0]
     assert (best.number, best.heading) == (1, "And where do I mount the quadrant?")
-    assert set(Passage.objects.filter(item_number=0).values_list("kind", flat=True)) == {0, 1}
-    assert Passage.objects.filter(item_number=0).count() == 2
+    assert [one.kind for one in stored_passages() if one.item_number == 0] == [0, 1]
 
 
 def test_question_whose_answer_never_came_is_found(owner: User, django_capture_on_commit_callbacks: Any) -> None:

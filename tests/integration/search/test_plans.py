@@ -13,19 +13,19 @@ from convmemory.accounts.callers import Caller
 from convmemory.conversations.filters import Filters
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.spaces import active_space
-from search.models import BinaryCodeBlock, Item, ItemEmbedding, PostingBlock
+from search.models import Item, ItemEmbedding, PassageBlock, PostingBlock
 from search.query import SearchQuery
 from search.searching import search
 from search.vectors import blocks
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.copies import database_in_use
 from tests.support.groups import copies_alone, database_copy
-from tests.support.plans import BY_INDEX_ALONE, CODES_INDEX, POSTINGS_INDEX, corpus_plan, is_vacuumed, plan_of
+from tests.support.plans import BY_INDEX_ALONE, PASSAGES_INDEX, POSTINGS_INDEX, corpus_plan, is_vacuumed, plan_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 TURNS = {"large": 200, "small": 40}
-VACUUMED = (BinaryCodeBlock, Item, ItemEmbedding, PostingBlock)
+VACUUMED = (Item, ItemEmbedding, PassageBlock, PostingBlock)
 
 
 @pytest.fixture(scope="class")
@@ -72,11 +72,11 @@ class TestFewPassages:
     def test_digests_of_blocks_are_read_from_indexes_alone(self, owners: dict[str, Any]) -> None:
         for owner in owners.values():
             plan = corpus_plan(owner.pk, active_space())
-            for index in (POSTINGS_INDEX, CODES_INDEX):
+            for index in (POSTINGS_INDEX, PASSAGES_INDEX):
                 assert f"Index Only Scan using {index}" in plan
 
     def test_pages_stay_full_under_every_filter(self, owners: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(blocks, "LONG_UP_TO", 0)
+        monkeypatch.setattr(blocks, "SMALL", 0)
         for name, filters in {"large": Filters(agent="a"), "small": Filters(source="synthetic")}.items():
             hits = search(
                 caller=Caller.of(owners[name]), query=SearchQuery(text="some words", limit=20, filters=filters)

@@ -19,7 +19,7 @@ from convmemory.conversations.models import Conversation, Message
 from search.adapters.conversations import index_conversation
 from search.indexing.packing import find_lost_postings, pack_again, pack_source
 from search.indexing.sweeping import sources_to_index
-from search.models import Passage, PostingBlock, Source
+from search.models import PassageBlock, PostingBlock, Source
 from search.postings import cached
 from search.postings.cached import CACHE, ITEM, ITEMS_PER_BLOCK, current_postings
 from search.query import SCOPES, SearchQuery
@@ -248,7 +248,7 @@ def test_postings_of_all_conversations_are_packed_before_first_of_them_is_embedd
     first, last = make_conversation(owner, exchange(EGGS)), make_conversation(owner, exchange(TRAINS))
     index(Source.objects.get(object_id=first.pk).pk, archive_id=owner.pk)
     assert not Source.objects.filter(archive_id=owner.pk, unpacked_from__isnull=False).exists()
-    assert not Passage.objects.filter(source__object_id=last.pk).exists()
+    assert not PassageBlock.objects.filter(source__object_id=last.pk).exists()
 
 
 def test_sources_waiting_for_repacking_are_counted_once() -> None:

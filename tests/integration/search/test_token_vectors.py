@@ -12,12 +12,13 @@ from convmemory.embeddings.embedder import TokenEmbedder
 from convmemory.embeddings.spaces import activate_space, active_space, configured_space, embedder_for
 from search.adapters.conversations import index_conversation
 from search.indexing.batches import read_items
-from search.models import Passage, Source
+from search.models import PassageBlock, Source
 from search.retrieval.dense import embed_query
 from search.retrieval.prepared import PreparedQuery, prepare_query
 from search.searching import SearchQuery
 from search.vectors.passages import draft_passages
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.passages import stored_passages
 from tests.support.queue import drop_all
 from tests.support.tiny_bert import write_tiny_bert
 
@@ -47,8 +48,7 @@ def texts_of(owner: User) -> dict[Any, str]:
 
 
 def kept(owner: User) -> dict[Any, bytes]:
-    rows = Passage.objects.filter(archive_id=owner.pk, tokens__isnull=False).values_list("content_hash", "tokens")
-    return {digest: bytes(tokens or b"") for digest, tokens in rows}
+    return {one.content_hash: one.tokens for one in stored_passages(archive_id=owner.pk) if one.tokens}
 
 
 def test_new_passage_has_one_vector_word() -> None:
@@ -56,22 +56,24 @@ def test_new_passage_has_one_vector_word() -> None:
     sizes = {text: len(kept(owner).get(digest, b"")) // WIDTH for digest, text in texts_of(owner).items()}
     words = {text: sum(embedder().are_words(embedder().tokenize(text).ids)) for text in sizes}
     assert sizes == words
-    counts = dict(Passage.objects.filter(archive_id=owner.pk).values_list("content_hash", "token_count"))
+    counts = {one.content_hash: one.token_count for one in stored_passages(archive_id=owner.pk)}
     assert sum(counts.values()) > sum(sizes.values())  # what a passage costs is counted as before
 
 
-def test_token_vectors_stand_in_their_rows() -> None:
-    """Also those of a passage which takes more than the two kilobytes from which on values are moved out."""
+def test_token_vectors_are_stored_outside_of_their_rows_and_uncompressed() -> None:
+    """So that PostgreSQL reads of a slice of them only its own pages."""
     owner = make_user()
-    many = " ".join(f"word{number}" for number in range(10, 45))
+    many = " ".join(f"word{number}" for number in range(10, 45)) + " word" * 40
     index_conversation(conversation_id=make_conversation(owner, exchange(("Which words?", many))).pk)
-    assert 2_000 < max(len(codes) for codes in kept(owner).values()) < 7_000
+    (block,) = PassageBlock.objects.filter(archive_id=owner.pk)
+    assert len(block.tokens) > 4_000
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT count(*), count(pg_column_toast_chunk_id(tokens)) FROM search_passage WHERE owner_id = %s",
-            [owner.pk],
+            "SELECT pg_column_toast_chunk_id(tokens) IS NOT NULL, pg_column_compression(tokens), pg_column_size(tokens)"
+            " FROM search_passageblock WHERE id = %s",
+            [block.pk],
         )
-        assert cursor.fetchone() == (2, 0)
+        assert cursor.fetchone() == (True, None, len(block.tokens))
 
 
 def test_query_in_another_language_has_no_tokens_of_english_model(settings: Settings, tmp_path: Path) -> None:

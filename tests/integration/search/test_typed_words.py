@@ -14,7 +14,7 @@ from convmemory.ops.doctor.rows_area import check_behind
 from search.adapters.conversations import index_conversation
 from search.indexing.packing import pack_again
 from search.indexing.sweeping import sources_to_index
-from search.models import Passage, Source
+from search.models import PassageBlock, Source
 from search.pipeline import rank_items
 from search.query import SearchQuery
 from search.retrieval.candidates import split_keys
@@ -214,7 +214,7 @@ def test_archives_of_earlier_version_are_searched_as_before_and_indexed_again_by
             )
     pack_again([sources.get().pk])
     sources.update(layout=Source.LAYOUT - 1)
-    vectors = set(Passage.objects.filter(archive_id=owner.pk).values_list("pk", flat=True))
+    vectors = set(PassageBlock.objects.filter(archive_id=owner.pk).values_list("pk", flat=True))
     assert found(owner, "brûlée") == [0]
     assert found(owner, "plain") == [1]
     assert [found(owner, typed) for typed in ("creme", "wifi", '"creme brulee"')] == [[], [], []]
@@ -226,7 +226,7 @@ def test_archives_of_earlier_version_are_searched_as_before_and_indexed_again_by
     assert found(owner, "plain") == [1]
     assert sources.get().layout == Source.LAYOUT
     assert list(check_behind()) == []
-    assert set(Passage.objects.filter(archive_id=owner.pk).values_list("pk", flat=True)) == vectors
+    assert set(PassageBlock.objects.filter(archive_id=owner.pk).values_list("pk", flat=True)) == vectors
 
 
 @pytest.mark.slow

@@ -13,13 +13,13 @@ from convmemory.conversations.models import Conversation
 from convmemory.documents.models import Section
 from convmemory.embeddings.spaces import active_space
 from search.adapters.conversations import index_conversation
-from search.models import Item, ItemEmbedding, Passage, Source, SourceIndex
+from search.models import Item, ItemEmbedding, Source, SourceIndex
 from search.pages.groups import band_of
 from search.query import SearchQuery
 from search.searching import DocumentScope, SearchResults, search
-from search.vectors.blocks import pack_codes
 from tests.factories import assistant_says, exchange, make_conversation, user_says
 from tests.support.documents import indexed, upload
+from tests.support.passages import take_passages
 
 pytestmark = pytest.mark.django_db
 
@@ -70,9 +70,8 @@ def found(owner: User, text: str) -> SearchResults:
 
 
 def take_vectors(source: Source, number: int) -> None:
-    Passage.objects.filter(source=source, item_number=number).delete()
     ItemEmbedding.objects.filter(source=source, item_number=number).delete()
-    pack_codes(source, active_space(), [number])
+    take_passages(source, active_space(), items=[number])
 
 
 def test_item_without_vectors_comes_first_for_each_of_its_sentences(owner: User, archive: list[Conversation]) -> None:

@@ -9,13 +9,12 @@ from convmemory.ops.capacity import MEASURED, Cost, Load, estimate
 def test_rows_and_bytes_follow_from_load() -> None:
     result = estimate(Load(users=10, turns_per_user=1_000))
     lines = {line.table: line for line in result.lines}
-    assert lines["search_passage"].rows == 40_000
+    assert lines["search_passageblock"].rows == 1_500
     assert lines["conversations_message"].rows == 20_000
     assert lines["conversations_conversation"].rows == 500
-    assert lines["search_passage"].table_bytes == 40_000 * (143 + 292 + 20 * 48)
-    assert lines["search_passage"].index_bytes == 40_000 * 88
-    assert lines["search_binarycodeblock"].rows == 500
-    assert lines["search_binarycodeblock"].total == pytest.approx(500 * (764 + 124 + 106 * 112))
+    packed = 40_000 * (292 + 14 + 16 + 20 * 48) + 13_000 * (98 + 14)  # of passages, and of turns' chunks
+    assert lines["search_passageblock"].table_bytes == 1_500 * 200 + packed
+    assert lines["search_passageblock"].index_bytes == 1_500 * 100
     assert result.embed_hours == pytest.approx(40_000 / 520 / 3_600)
     assert result.total_bytes == sum(line.total for line in result.lines)
     assert 0 < result.working_set_bytes < result.total_bytes
@@ -31,14 +30,14 @@ def test_wider_model_adds_only_bytes_of_its_vectors() -> None:
         estimate(Load(users=1, turns_per_user=1_000, dimensions=d, token_dimensions=0)) for d in (384, 1536)
     )
     vectors = 1_300  # of turns' chunks
-    codes = 4_000 * 8 + 2 * 1_300  # six bits in rows of passages, two in blocks, also of turns' chunks
+    codes = 4_000 * 6 + 1_300 * 2  # bits of passages, and of turns' chunks
     assert wide.total_bytes - narrow.total_bytes == vectors * 2 * 1_152 + codes * 1_152 // 8
 
 
 def test_measured_bytes_take_place_of_defaults() -> None:
-    costs = {**MEASURED, "search_passage": Cost(0, 0)}
-    line = next(li for li in estimate(Load(1, 1_000), costs).lines if li.table == "search_passage")
-    assert (line.table_bytes, line.index_bytes) == (4_000 * (292 + 20 * 48), 0)
+    costs = {**MEASURED, "search_passageblock": Cost(0, 0)}
+    line = next(li for li in estimate(Load(1, 1_000), costs).lines if li.table == "search_passageblock")
+    assert (line.table_bytes, line.index_bytes) == (4_000 * (292 + 14 + 16 + 20 * 48) + 1_300 * (98 + 14), 0)
 
 
 OF_FEW_ROWS = {"search_pastsearch", "search_rerankerweight"}  # however much is stored
