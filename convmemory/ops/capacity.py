@@ -87,11 +87,11 @@ MEASURED: Mapping[str, Cost] = {
     "search_item": Cost(250, 120),
     "search_postingblock": Cost(250, 130),
     "search_itemembedding": Cost(216, 148),
-    "search_passageblock": Cost(200, 100),
+    "search_passageblock": Cost(3_450, 170),
 }
 TOKENS_PER_PASSAGE = 20
 POSTING_BYTES = 0.5  # per character of text in a block of postings
-ENTRY_BYTES = 14.0  # per vector in a block, compressed
+ENTRY_BYTES = 23.5  # per vector in a block, compressed
 DIGEST_BYTES = 16.0
 
 

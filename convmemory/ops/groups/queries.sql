@@ -74,7 +74,7 @@ CROSS JOIN LATERAL run_command_on_placements(
     format('group_%%s.search_passageblock', g.number)::regclass,
     $command$
         SELECT json_build_array(
-            (SELECT coalesce(sum(b.passages), 0) FROM %%s AS b),
+            (SELECT coalesce(sum(b.passages), 0) FROM %%1$s AS b),
             (
                 SELECT sum(pg_total_relation_size(c.oid))
                 FROM pg_class AS c
@@ -82,7 +82,7 @@ CROSS JOIN LATERAL run_command_on_placements(
             )
         )
         FROM pg_class AS t
-        WHERE t.oid = '%%s'::regclass
+        WHERE t.oid = '%%1$s'::regclass
     $command$
 ) AS p
 ORDER BY g.number

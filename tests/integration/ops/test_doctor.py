@@ -173,6 +173,15 @@ def lost_block() -> None:
     PassageBlock.objects.order_by("pk")[0].delete()
 
 
+def lost_block_with_one_kept() -> None:
+    """As of a conversation that came back from the trash and is not wholly indexed."""
+    block = PassageBlock.objects.order_by("pk")[0]
+    block.is_kept = True
+    block.save()
+    block.pk, block.is_kept, block.passages = None, False, 0
+    block.save(force_insert=True)
+
+
 def lost_codes_of_turns() -> None:
     block = PassageBlock.objects.order_by("pk")[0]
     block.entries = bytes(block.entries)[: block.passages * ENTRY.itemsize]
@@ -344,6 +353,7 @@ FAULTS = [
     Fault(stale_vector, {"rows.stale"}, "manage.py reembed"),
     Fault(lost_passages, {"rows.passages-lost"}, "doctor --fix"),
     Fault(lost_block, {"rows.passages-lost"}, "doctor --fix"),
+    Fault(lost_block_with_one_kept, {"rows.passages-lost"}, "doctor --fix"),
     Fault(lost_codes_of_turns, {"rows.passages-lost"}, "doctor --fix"),
     Fault(block_of_gone_turns, {"rows.passages-lost"}, "doctor --fix"),
     Fault(dead_writer, {"rows.stuck"}, "doctor --fix", fixed=True),

@@ -12,9 +12,9 @@ def test_rows_and_bytes_follow_from_load() -> None:
     assert lines["search_passageblock"].rows == 1_500
     assert lines["conversations_message"].rows == 20_000
     assert lines["conversations_conversation"].rows == 500
-    packed = 40_000 * (292 + 14 + 16 + 20 * 48) + 13_000 * (98 + 14)  # of passages, and of turns' chunks
-    assert lines["search_passageblock"].table_bytes == 1_500 * 200 + packed
-    assert lines["search_passageblock"].index_bytes == 1_500 * 100
+    packed = 40_000 * (292 + 23.5 + 16 + 20 * 48) + 13_000 * (98 + 23.5)  # of passages, and of turns' chunks
+    assert lines["search_passageblock"].table_bytes == 1_500 * 3_450 + packed
+    assert lines["search_passageblock"].index_bytes == 1_500 * 170
     assert result.embed_hours == pytest.approx(40_000 / 520 / 3_600)
     assert result.total_bytes == sum(line.total for line in result.lines)
     assert 0 < result.working_set_bytes < result.total_bytes
@@ -37,7 +37,7 @@ def test_wider_model_adds_only_bytes_of_its_vectors() -> None:
 def test_measured_bytes_take_place_of_defaults() -> None:
     costs = {**MEASURED, "search_passageblock": Cost(0, 0)}
     line = next(li for li in estimate(Load(1, 1_000), costs).lines if li.table == "search_passageblock")
-    assert (line.table_bytes, line.index_bytes) == (4_000 * (292 + 14 + 16 + 20 * 48) + 1_300 * (98 + 14), 0)
+    assert (line.table_bytes, line.index_bytes) == (4_000 * (292 + 23.5 + 16 + 20 * 48) + 1_300 * (98 + 23.5), 0)
 
 
 OF_FEW_ROWS = {"search_pastsearch", "search_rerankerweight"}  # however much is stored
