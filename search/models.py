@@ -220,7 +220,7 @@ class PassageBlock(models.Model):
     for each vector of the items, `codes` the first parts of their codes (`search.vectors.codes`) in the same order. The
     others are of passages alone: `fine` contains the second parts, `digests` the first half of the SHA-256 of each
     embedded text, by which an owner's equal text is not embedded again, and `tokens` one bit for each dimension of the
-    vectors of the words, passage after passage. A block is never changed but replaced, with another id.
+    vectors of the words, passage after passage. They never change: another block replaces this one.
 
     One that `is_kept` is found by no search, but its texts are not embedded again: its object is in the trash, or came
     from another archive, and is not indexed yet. Such blocks may have a number in common.

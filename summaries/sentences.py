@@ -11,13 +11,14 @@ import numpy as np
 
 from convmemory.conversations.messages.parts import part_text, speaker_of
 from convmemory.conversations.models import Message
+from convmemory.conversations.reading import with_home_turns
 from convmemory.core.errors import EmbeddingError
 from convmemory.embeddings.embedder import Vector, embed_each, unit_rows
 from convmemory.embeddings.spaces import active_space, embedder_for
 from search.adapters.conversations import KIND, split_message
 from search.models import PassageBlock
 from search.vectors.codes import decoded, rotated_back
-from search.vectors.packing import read_passages
+from search.vectors.packing import ITEMS_PER_BLOCK, read_passages
 from summaries.transcript import RangeMessage
 
 MIN_WORDS = 5
@@ -67,11 +68,19 @@ def sentence_vectors(sentences: Sequence[Sentence], *, archive_id: int) -> tuple
     Raises: EmbedderUnavailable if vectors must be computed and the model is unavailable.
     """
     space = active_space()
-    # The stored vectors of passages that equal these sentences, by place. One query.
+    # The stored vectors of passages that equal these sentences, by place. Two queries.
     message_ids = {sentence.message.message_id for sentence in sentences}
-    conversations = Message.objects.filter(archive_id=archive_id, pk__in=message_ids).values("conversation_id")
-    blocks = PassageBlock.objects.filter(archive_id=archive_id, space=space, is_kept=False)
-    passages = read_passages(blocks.filter(source__kind=KIND, source__object_id__in=conversations), space)
+    messages = with_home_turns(Message.objects.filter(archive_id=archive_id, pk__in=message_ids))
+    turns = list(messages.values_list("conversation_id", "home_turn"))
+    blocks = PassageBlock.objects.filter(
+        archive_id=archive_id,
+        space=space,
+        is_kept=False,
+        source__kind=KIND,
+        source__object_id__in={conversation for conversation, _ in turns},
+        number__in={turn // ITEMS_PER_BLOCK for _, turn in turns if turn is not None},
+    )
+    passages = read_passages(blocks, space)
     inside = np.isin(passages.entries["element"], list(message_ids))
     inside &= np.isin(passages.entries["kind"], (PassageBlock.Kind.USER, PassageBlock.Kind.ASSISTANT))
     codes = {(one.element_id, one.part_index, one.start, one.end): one.code for one in passages.chosen(inside)}

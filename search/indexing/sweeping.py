@@ -24,6 +24,7 @@ from search.indexing.building import sources_to_build
 from search.indexing.packing import find_lost_postings, pack_again
 from search.models import ItemEmbedding, PassageBlock, Source, SourceIndex
 from search.sources import kinds_without_vectors, registered
+from search.vectors.locking import locked
 from search.vectors.passages import drop_passages
 
 INDEX = "search.tasks.index"
@@ -104,7 +105,10 @@ def delete_orphans() -> int:
             deleted += cursor.rowcount
         past_end = _blocks_past_end()
         deleted += past_end.count()
-        for source in Source.objects.filter(pk__in=past_end.values("source")):
+        for listed in Source.objects.filter(pk__in=past_end.values("source")):
+            source = locked(listed)  # as it is now
+            if source is None:
+                continue
             spaces = EmbeddingSpace.objects.filter(pk__in=past_end.filter(source=source).values("space"))
             drop_passages(source, first_item=source.item_count, spaces=spaces)
     if deleted:

@@ -1,6 +1,7 @@
 """Packs the passages of some items of a source into one row, and reads them again (`PassageBlock`).
 
-A block is never changed: another one with another id replaces it, so that a process that cached the old one notices.
+The contents of a block are never changed: another one with another id replaces it, so that a process that cached the
+old one notices.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -154,16 +155,26 @@ def repack(source: Source, space: EmbeddingSpace, passages: Passages, numbers: C
     if not numbers:
         return
     current_blocks_of(source, space).filter(number__in=numbers).delete()
-    items = _item_entries(source, space, sorted(numbers))
+    _insert(source, space, passages, _item_entries(source, space, sorted(numbers)), is_kept=False)
+
+
+def keep(source: Source, space: EmbeddingSpace, passages: Passages) -> None:
+    """Store passages where no search finds them, so that their texts are not embedded again."""
+    _insert(source, space, passages, _no_items(space), is_kept=True)
+
+
+ItemCodes = tuple[NDArray[Any], NDArray[np.uint8]]
+"""The entries and the short codes (n, bytes) of the vectors of items."""
+
+
+def _insert(source: Source, space: EmbeddingSpace, passages: Passages, items: ItemCodes, *, is_kept: bool) -> None:
     rows: list[tuple[Any, ...]] = []
     of_passages, of_items = (entries["item"] // ITEMS_PER_BLOCK for entries in (passages.entries, items[0]))
     short = short_bytes(space.dimensions)
-    for number in sorted(numbers):
+    for number in sorted({*of_passages.tolist(), *of_items.tolist()}):
         inside = np.flatnonzero(of_passages == number)
         inside = inside[np.argsort(passages.entries["item"][inside], kind="stable")]
         vectors = np.flatnonzero(of_items == number)
-        if not len(inside) and not len(vectors):
-            continue
         own = passages.chosen(inside)
         entries = np.concatenate([own.entries, items[0][vectors]]).astype(ENTRY)  # joining loses the order of bytes
         rows.append((
@@ -173,16 +184,20 @@ def repack(source: Source, space: EmbeddingSpace, passages: Passages, numbers: C
         ))  # fmt: skip
     columns = ("numbers", "last_items", "counts", "entries", "digests", "codes", "fine", "tokens")
     if rows:
-        parameters: dict[str, Any] = {"owner": source.archive_id, "source": source.pk, "space": space.pk}
+        parameters: dict[str, Any] = {
+            "owner": source.archive_id, "source": source.pk, "space": space.pk, "is_kept": is_kept
+        }  # fmt: skip
         parameters |= dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True))
         with connection.cursor() as cursor:
             cursor.execute(load_sql("search.vectors", "insert_blocks"), parameters)
 
 
-def _item_entries(
-    source: Source, space: EmbeddingSpace, numbers: Sequence[int]
-) -> tuple[NDArray[Any], NDArray[np.uint8]]:
-    """Return the entries and the short codes (n, bytes) of the vectors of the items in some blocks."""
+def _no_items(space: EmbeddingSpace) -> ItemCodes:
+    return np.empty(0, ENTRY), np.empty((0, short_bytes(space.dimensions)), np.uint8)
+
+
+def _item_entries(source: Source, space: EmbeddingSpace, numbers: Sequence[int]) -> ItemCodes:
+    """Return the entries and the codes of the vectors of the items in some blocks."""
     parameters: dict[str, Any] = {
         "owner": source.archive_id, "source": source.pk, "space": space.pk, "numbers": list(numbers),
         "first": numbers[0] * ITEMS_PER_BLOCK, "last": (numbers[-1] + 1) * ITEMS_PER_BLOCK - 1,
@@ -191,10 +206,9 @@ def _item_entries(
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search.vectors", "item_vectors_to_pack"), parameters)
         rows = cursor.fetchall()
-    entries = np.zeros(len(rows), ENTRY)
-    short = short_bytes(space.dimensions)
     if not rows:
-        return entries, np.empty((0, short), np.uint8)
+        return _no_items(space)
+    entries, short = np.zeros(len(rows), ENTRY), short_bytes(space.dimensions)
     entries["element"], entries["item"] = [row[0] for row in rows], [row[1] for row in rows]
     entries["part"], entries["kind"] = [min(row[2], MAX_CHUNK) for row in rows], OF_ITEM
     halves = np.frombuffer(b"".join(bytes(vector) for *_, vector in rows), HALF).reshape(-1, space.dimensions)
@@ -248,23 +262,22 @@ def texts_and_tokens(items: ItemKeys, space: EmbeddingSpace, *, without: Embeddi
     Texts that their owners have in the other space do not count.
     """
     keys = distinct(items)
-    sources = distinct(keys >> ITEM_BITS).tolist()
-    blocks = PassageBlock.objects.filter(source__in=sources, space=space, is_kept=False)
-    owners = list(blocks.order_by().values_list("archive_id", flat=True).distinct())
-    there = PassageBlock.objects.filter(archive__in=owners, space=without) if without else PassageBlock.objects.none()
-    seen = {
-        (archive_id, bytes(digests[at : at + DIGEST_BYTES]))
-        for archive_id, digests in there.values_list("archive_id", "digests").iterator()
-        for at in range(0, len(digests), DIGEST_BYTES)
-    }
+    blocks = PassageBlock.objects.filter(source__in=distinct(keys >> ITEM_BITS).tolist(), space=space, is_kept=False)
     texts = tokens = 0
-    columns = blocks.values_list("archive_id", "source_id", "entries", "digests")
-    for archive_id, source_id, packed, digests in columns.iterator():
-        entries = np.frombuffer(bytes(packed), ENTRY)
-        inside = are_among(item_keys(np.full(len(entries), source_id), entries["item"].astype(np.int64)), keys)
-        for at in np.flatnonzero(inside & (entries["kind"] != OF_ITEM)).tolist():
-            text = (archive_id, bytes(digests[at * DIGEST_BYTES : (at + 1) * DIGEST_BYTES]))
-            if text not in seen:
-                seen.add(text)
-                texts, tokens = texts + 1, tokens + int(entries["tokens"][at])
+    for archive_id in blocks.order_by("archive_id").values_list("archive_id", flat=True).distinct():
+        there = PassageBlock.objects.filter(archive=archive_id, space=without) if without else blocks.none()
+        seen = {
+            bytes(digests[at : at + DIGEST_BYTES])
+            for digests in there.values_list("digests", flat=True).iterator()
+            for at in range(0, len(digests), DIGEST_BYTES)
+        }
+        columns = blocks.filter(archive=archive_id).values_list("source_id", "entries", "digests")
+        for source_id, packed, digests in columns.iterator():
+            entries = np.frombuffer(bytes(packed), ENTRY)
+            inside = are_among(item_keys(np.full(len(entries), source_id), entries["item"].astype(np.int64)), keys)
+            for at in np.flatnonzero(inside & (entries["kind"] != OF_ITEM)).tolist():
+                text = bytes(digests[at * DIGEST_BYTES : (at + 1) * DIGEST_BYTES])
+                if text not in seen:
+                    seen.add(text)
+                    texts, tokens = texts + 1, tokens + int(entries["tokens"][at])
     return texts, tokens

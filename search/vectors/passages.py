@@ -35,6 +35,7 @@ from search.vectors.packing import (
     Passages,
     StoredPassage,
     current_blocks_of,
+    keep,
     numbers_with,
     read_passages,
     repack,
@@ -199,9 +200,7 @@ def store_ahead(
         kept = [draft for draft in missing[start : start + AHEAD] if draft.digest in fresh]
         with transaction.atomic():
             lock_vectors(source.pk, space.pk)
-            numbers = {draft.element.item_number // ITEMS_PER_BLOCK for draft in kept}
-            stored_before = read_passages(current_blocks_of(source, space).filter(number__in=numbers), space)
-            repack(source, space, stored_before.joined(_packed(kept, fresh, space)), numbers)
+            keep(source, space, _packed(kept, fresh, space))
         computed += len(kept)
         if kept and out_of_time():
             return StoredAhead(finished=False, computed=computed)
@@ -216,10 +215,10 @@ def drop_passages(source: Source, *, first_item: int, spaces: Iterable[Embedding
     for space in spaces:
         with transaction.atomic():
             lock_vectors(source.pk, space.pk)
-            gone = current_blocks_of(source, space).filter(last_item__gte=first_item)
-            passages = read_passages(gone, space)
-            numbers = set(gone.values_list("number", flat=True))
-            repack(source, space, passages.chosen(passages.entries["item"] < first_item), numbers)
+            blocks, boundary = current_blocks_of(source, space), first_item // ITEMS_PER_BLOCK
+            blocks.filter(number__gt=boundary).delete()
+            passages = read_passages(blocks.filter(number=boundary), space)
+            repack(source, space, passages.chosen(passages.entries["item"] < first_item), [boundary])
 
 
 def move_passages(source: Source, moved: Mapping[int, int]) -> None:

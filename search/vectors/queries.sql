@@ -74,7 +74,7 @@ WHERE
 -- Insert blocks of passages of one source.
 INSERT INTO search_passageblock
     (owner_id, source_id, space_id, is_kept, number, last_item, passages, entries, digests, codes, fine, tokens)
-SELECT %(owner)s, %(source)s, %(space)s, FALSE, t.*
+SELECT %(owner)s, %(source)s, %(space)s, %(is_kept)s, t.*
 FROM unnest(
     %(numbers)s::int[], %(last_items)s::int[], %(counts)s::int[], %(entries)s::bytea[], %(digests)s::bytea[], %(codes)s::bytea[],
     %(fine)s::bytea[], %(tokens)s::bytea[]

@@ -296,6 +296,9 @@ def test_huge_turn_is_indexed_in_several_runs(monkeypatch: pytest.MonkeyPatch) -
     runs: list[active.IndexResult] = []
     while not runs or not runs[-1].finished:
         runs.append(index_conversation(conversation_id=conversation.pk, deadline=0))
+        if not runs[-1].finished:  # each run writes what it computed, and nothing of before again
+            written = PassageBlock.objects.filter(source=source_id(conversation)).values_list("is_kept", "passages")
+            assert list(written) == [(True, run.computed) for run in runs]
     index_conversation(conversation_id=whole.pk)
     assert len(runs) > 20
     assert all(run.computed <= 4 for run in runs[:-1])
