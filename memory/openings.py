@@ -44,7 +44,7 @@ class _Spoken(NamedTuple):
         return [passage for passage in self.passages if passage[3] in kinds]
 
 
-_Place = tuple[Side, _Spoken, tuple[int, int, int, int]]
+_FirstPassage = tuple[Side, _Spoken, tuple[int, int, int, int]]
 
 
 def load_openings(
@@ -56,18 +56,18 @@ def load_openings(
     """
     turns = {*homes.values(), *((source, item - 1) for source, item in homes.values() if item)}
     spoken, turn_numbers = _spoken(archive_id, entries_of_items(archive_id, read_active_space(), turns), homes)
-    openings: list[tuple[OpeningKey, _Place]] = []
-    earlier: list[tuple[int, _Place]] = []
+    openings: list[tuple[OpeningKey, _FirstPassage]] = []
+    earlier: list[tuple[int, _FirstPassage]] = []
     for message_id, (source, item) in homes.items():
         turn_number = turn_numbers.get(message_id)
         if turn_number is None:
             continue
         messages = spoken.get((source, item), [])
         if recalled := next((message for message in messages if message.number == message_id), None):
-            openings += [((message_id, place[0]), place) for place in _of_turn(recalled, messages)]
+            openings += [((message_id, first[0]), first) for first in _of_turn(recalled, messages)]
         before = [one for one in spoken.get((source, item - 1), []) if one.turn_number == turn_number - 1]
-        earlier += [(message_id, place) for place in _first_of_each_side(before)]
-    texts = iter(_texts(archive_id, [place for _, place in (*openings, *earlier)]))
+        earlier += [(message_id, first) for first in _first_of_each_side(before)]
+    texts = iter(_texts(archive_id, [first for _, first in (*openings, *earlier)]))
     of_turns = {key: next(texts) for key, _ in openings}
     of_turns_before: dict[int, tuple[Opening, ...]] = {}
     for message_id, _ in earlier:
@@ -75,7 +75,7 @@ def load_openings(
     return of_turns, of_turns_before
 
 
-def _of_turn(recalled: _Spoken, messages: Iterable[_Spoken]) -> Iterator[_Place]:
+def _of_turn(recalled: _Spoken, messages: Iterable[_Spoken]) -> Iterator[_FirstPassage]:
     """Yield the opening of the question before the message, and of its answer."""
     questions = [
         (-one.position, passage[:2], one, passage)
@@ -101,7 +101,7 @@ def _of_turn(recalled: _Spoken, messages: Iterable[_Spoken]) -> Iterator[_Place]
         yield "assistant", answer, passage
 
 
-def _first_of_each_side(messages: Iterable[_Spoken]) -> Iterator[_Place]:
+def _first_of_each_side(messages: Iterable[_Spoken]) -> Iterator[_FirstPassage]:
     """Yield the first passage of the question and of the answer of a turn."""
     in_order = sorted(messages, key=lambda one: one.position)
     for kind in (QUESTION, ANSWER):
@@ -115,33 +115,37 @@ def _spoken(
 ) -> tuple[dict[ItemKey, list[_Spoken]], dict[int, int | None]]:
     """Return the messages of some turns that have passages, and the turns of the recalled messages. One query."""
     elements = {int(number) for of_item in entries.values() for number in np.unique(of_item["element"])}
-    columns = ("pk", "turn_number", "is_real_user", "role", "name", "position")
-    rows = Message.objects.filter(archive_id=archive_id, pk__in=elements.union(recalled)).values_list(*columns)
+    stored = Message.objects.filter(archive_id=archive_id, pk__in=elements.union(recalled))
+    rows = stored.values_list("pk", "turn_number", "is_real_user", "role", "name", "position")
     messages = {row[0]: row for row in rows}
     spoken: dict[ItemKey, list[_Spoken]] = {}
     for key, of_item in entries.items():
-        for number in np.unique(of_item["element"]).tolist():
-            if number in messages:
-                own = of_item[of_item["element"] == number]
-                passages = sorted(zip(*(own[name].tolist() for name in ("part", "start", "end", "kind")), strict=True))
-                spoken.setdefault(key, []).append(_Spoken._make((*messages[number], tuple(passages))))
+        columns = (of_item[name].tolist() for name in ("element", "part", "start", "end", "kind"))
+        of_messages: dict[int, list[tuple[int, int, int, int]]] = {}
+        for number, *passage in sorted(zip(*columns, strict=True)):
+            of_messages.setdefault(number, []).append(tuple(passage))
+        spoken[key] = [
+            _Spoken._make((*messages[number], tuple(passages)))
+            for number, passages in of_messages.items()
+            if number in messages
+        ]
     return spoken, {number: row[1] for number, row in messages.items()}
 
 
-def _texts(archive_id: int, places: list[_Place]) -> Iterator[Opening]:
-    """Yield the opening at each place. One query."""
-    if not places:
+def _texts(archive_id: int, chosen: list[_FirstPassage]) -> Iterator[Opening]:
+    """Yield the opening that each first passage is. One query."""
+    if not chosen:
         return
     parameters: dict[str, Any] = {
         "owner": archive_id,
-        "messages": [message.number for _, message, _ in places],
-        "parts": [part for _, _, (part, *_) in places],
-        "starts": [start for _, _, (_, start, *_) in places],
-        "sizes": [end - start for _, _, (_, start, end, _) in places],
+        "messages": [message.number for _, message, _ in chosen],
+        "parts": [part for _, _, (part, *_) in chosen],
+        "starts": [start for _, _, (_, start, *_) in chosen],
+        "sizes": [end - start for _, _, (_, start, end, _) in chosen],
     }
     with connection.cursor() as cursor:
         cursor.execute(load_sql("memory", "texts_of_places"), parameters)
         texts = [text or "" for (text,) in cursor.fetchall()]
-    for (side, message, (part, start, end, _)), text in zip(places, texts, strict=True):
+    for (side, message, (part, start, end, _)), text in zip(chosen, texts, strict=True):
         passage = RecalledPassage(message.number, part, start, end, text)
         yield Opening(passage, speaker_of(side, message.name), message.position)

@@ -126,7 +126,7 @@ def _index_from(
     """Index from the first item that may have changed; return "changed" if the source has changed meanwhile."""
     # A change that is noted while this runs must not be overwritten: the next round indexes it.
     unchanged = SourceIndex.objects.filter(pk=state.pk, seen_version=state.seen_version)
-    _drop_deleted_items(source, state)
+    _drop_deleted_items(source)
     first_dirty = 0
     if space.is_active:
         every_change_noted = state.seen_version == source.version
@@ -178,7 +178,7 @@ def _drop_kept(source: Source, space: EmbeddingSpace) -> None:
             kept.delete()
 
 
-def _drop_deleted_items(source: Source, state: SourceIndex) -> None:
+def _drop_deleted_items(source: Source) -> None:
     """Delete the rows of items that the source no longer has, in all spaces."""
     first = source.item_count
     parameters = {"owner": source.archive_id, "source": source.pk, "first": first}

@@ -52,28 +52,26 @@ CACHE: BlockCache[Digests] = BlockCache(max_bytes=64 * 2**20)
 
 
 def equal_passages(archive_id: int, space: EmbeddingSpace, digests: Sequence[UUID]) -> dict[UUID, StoredPassage]:
-    """Return a passage with each of these texts, as far as the owner has one in the space, also in the trash."""
+    """Return a passage with each of these texts, as far as the owner has one in the space, also in the trash.
+
+    One query, one more if blocks have changed, and one if there are any.
+    """
     if not digests:
         return {}
-    known = _current(archive_id, space)
+    parameters = {"owner": archive_id, "space": space.pk}
+    ((count, digest),) = PendingQuery(load_sql("search.vectors", "digest_of_blocks"), parameters).rows()
+    texts = CACHE.current(archive_id, space.pk, (count, digest), partial(_read, archive_id, space)) or NO_DIGESTS
     beginnings = np.array([int.from_bytes(digest.bytes[: BEGINNING.itemsize]) for digest in digests], np.uint64)
-    matching = np.flatnonzero(np.isin(known.beginnings, beginnings))
+    matching = np.flatnonzero(np.isin(texts.beginnings, beginnings))
     # Of several blocks that contain a text, the first is read.
-    _, first = np.unique(known.beginnings[matching], return_index=True)
-    of_block = np.searchsorted(np.cumsum(known.counts), matching[first], side="right")
-    ids = known.ids[np.unique(of_block)].tolist()
+    _, first = np.unique(texts.beginnings[matching], return_index=True)
+    of_block = np.searchsorted(np.cumsum(texts.counts), matching[first], side="right")
+    ids = texts.ids[np.unique(of_block)].tolist()
     if not ids:
         return {}
     asked = set(digests)
     passages = read_passages(PassageBlock.objects.filter(archive_id=archive_id, pk__in=ids), space)
     return {passage.content_hash: passage for passage in passages if passage.content_hash in asked}
-
-
-def _current(archive_id: int, space: EmbeddingSpace) -> Digests:
-    """Return the digests of the owner's texts as they are now. One query, and one more if blocks have changed."""
-    parameters = {"owner": archive_id, "space": space.pk}
-    ((count, digest),) = PendingQuery(load_sql("search.vectors", "digest_of_blocks"), parameters).rows()
-    return CACHE.current(archive_id, space.pk, (count, digest), partial(_read, archive_id, space)) or NO_DIGESTS
 
 
 def _read(archive_id: int, space: EmbeddingSpace, cached: Digests | None) -> Digests:
